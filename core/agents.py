@@ -1,0 +1,58 @@
+"""An agent as its file says, and as it is pinned when a run starts."""
+
+from pydantic import Field, field_validator, model_validator
+
+from core.content import Content
+from core.frozen import Frozen
+from core.tools import Approval
+
+
+class Limits(Frozen):
+    """When a run stops and asks: it pauses, and `resume` grants the same again. None means no limit."""
+
+    turns: int = Field(default=50, ge=1, le=100_000)
+    tokens: int | None = Field(default=None, ge=1)
+    cost_usd: float | None = Field(default=None, gt=0)
+    output_tokens: int = Field(default=8192, ge=1)
+    parallel_calls: int = Field(default=8, ge=1, le=50)
+    """Calls of one turn that run at the same time."""
+    calls_per_turn: int = Field(default=50, ge=1, le=200)
+    """Calls of one turn that are run at all; the model is told of the others that they were not."""
+
+
+class AgentHeader(Frozen):
+    """The front matter of an agent's file."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")
+    description: str = Field(min_length=1, max_length=400)
+    model: str | None = Field(default=None, min_length=1, max_length=200)
+    tools: tuple[str, ...] = ()
+    approval: dict[str, Approval] = Field(default_factory=dict)
+    limits: Limits = Limits()
+
+    @field_validator("tools")
+    @classmethod
+    def _no_tool_twice(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
+        twice = sorted({name for name in tools if tools.count(name) > 1})
+        if twice:
+            raise ValueError(f"named twice: {', '.join(twice)}")
+        return tools
+
+    @model_validator(mode="after")
+    def _approval_is_about_own_tools(self) -> "AgentHeader":
+        strangers = sorted(set(self.approval) - set(self.tools))
+        if strangers:
+            raise ValueError(f"approval names tools that the agent does not have: {', '.join(strangers)}")
+        return self
+
+
+class AgentFile(AgentHeader):
+    """A whole agent file: the front matter and the instructions below it."""
+
+    instructions: str = Field(min_length=1)
+
+
+class PinnedAgent(AgentHeader):
+    """The agent of a run: what its file said when the run was started. Long instructions are an artifact."""
+
+    instructions: Content

@@ -1,0 +1,67 @@
+"""What the rules and the activities need from the outside, as protocols.
+
+`infra` implements them, `worker.py` wires them, tests put plain fakes in their place.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import Field
+
+from core.chat import ChatReply, ChatRequest
+from core.frozen import Frozen
+
+
+class BlobInfo(Frozen):
+    """One stored object: its key, size and metadata (string to string, any Unicode)."""
+
+    key: str
+    size_bytes: int
+    metadata: Mapping[str, str] = Field(default_factory=dict)
+
+
+class BlobStore(Protocol):
+    """Bytes by key. Every method raises only the `StorageError` family of `core.errors`.
+
+    Writing the same key twice with the same bytes is harmless: keys are content hashes, so all writes are idempotent.
+    """
+
+    async def put(self, key: str, body: bytes, *, sha256: str, metadata: Mapping[str, str] | None = None) -> None:
+        """Store `body`; the store refuses it when its SHA-256 (hex) is not `sha256`. For small bodies (up to 8 MiB)."""
+
+    async def put_file(self, key: str, path: Path, *, sha256: str, metadata: Mapping[str, str] | None = None) -> None:
+        """Store a file of any size in constant memory, verified by size after the upload."""
+
+    async def get(self, key: str) -> bytes:
+        """Return the whole object.
+
+        Raises:
+            BlobMissing: there is no such object.
+        """
+
+    def stream(self, key: str) -> AsyncIterator[bytes]:
+        """Yield the object's bytes in chunks of up to 1 MiB.
+
+        Raises:
+            BlobMissing: there is no such object (on the first chunk).
+        """
+
+    async def head(self, key: str) -> BlobInfo | None:
+        """Return what is known of an object, or None when there is none."""
+
+    async def list(self, prefix: str, limit: int = 1000) -> list[BlobInfo]:
+        """Return up to `limit` objects whose key starts with `prefix`, in key order; metadata is left empty."""
+
+
+class ChatModel(Protocol):
+    """A model that answers one request. Knows nothing of runs; retries nothing by itself."""
+
+    async def reply(self, request: ChatRequest) -> ChatReply:
+        """Send the prompt and return the whole reply.
+
+        Raises:
+            ModelUnavailable: transient; retried by Temporal, after `retry_after_seconds` when the provider said so.
+            ModelRefused: permanent; the run pauses with the reason.
+            ContextTooLong: the prompt must shrink first.
+        """
