@@ -1,0 +1,187 @@
+"""Artifacts of a scope: immutable bytes in blob storage, named by their SHA-256.
+
+A reference is handed out only after the write succeeded, and bytes only when their hash is the one that names them.
+Writing the same bytes again costs one HEAD. Everything of any size streams through a file in constant memory.
+"""
+
+import asyncio
+import hashlib
+import json
+import re
+from collections import OrderedDict
+from pathlib import Path
+
+from core.content import ArtifactRef, Content, clean, fits_inline, label
+from core.errors import BlobCorrupt, InputError
+from core.ports import BlobInfo, BlobStore
+from core.previews import Survey, survey_bytes, survey_file
+from core.scopes import artifact_key
+
+HANDLE = re.compile(r"^(?:a:)?([0-9a-f]{12,64})$")
+TEXT_CACHE_BYTES = 16 * 1024 * 1024
+FULL_TEXT_BYTES = 2 * 1024 * 1024
+"""Longest text that is read whole: more than any model's window takes."""
+
+
+class Artifacts:
+    """The artifacts of one scope. All writes are idempotent; errors are `StorageError`s of `core.errors`."""
+
+    def __init__(self, blobs: BlobStore, scope: str, texts: "TextCache | None" = None) -> None:
+        self._blobs = blobs
+        self._scope = scope
+        self._texts = texts or TextCache()
+
+    async def store_text(self, text: str, name: str, media_type: str = "text/plain") -> Content:
+        """Keep a text by the content rule: inline up to 4 KiB, else as an artifact. The text is cleaned first."""
+        text = clean(text)
+        if fits_inline(text):
+            return Content(text=text)
+        return Content(artifact=await self.store_bytes(text.encode(), name, media_type))
+
+    async def store_bytes(self, data: bytes, name: str, media_type: str | None = None) -> ArtifactRef:
+        """Store bytes that are in memory anyway; for files use `store_file`."""
+        survey = survey_bytes(data, name, media_type)
+        ref = _reference(survey, name)
+        key = artifact_key(self._scope, ref.sha256)
+        if not await self._is_there(key, ref.size_bytes):
+            await self._blobs.put(key, data, sha256=ref.sha256, metadata=_metadata(ref))
+        return ref
+
+    async def store_file(self, path: Path, name: str, media_type: str | None = None) -> ArtifactRef:
+        """Store a file of any size in constant memory.
+
+        Raises:
+            InputError: the file changed while it was stored.
+        """
+        survey = await asyncio.to_thread(survey_file, path, name, media_type)
+        ref = _reference(survey, name)
+        key = artifact_key(self._scope, ref.sha256)
+        if not await self._is_there(key, ref.size_bytes):
+            await self._blobs.put_file(key, path, sha256=ref.sha256, metadata=_metadata(ref))
+            if await asyncio.to_thread(_sha256_of, path) != ref.sha256:
+                raise InputError(f"{path.name} changed while it was stored; store it again when it is at rest")
+        return ref
+
+    async def find(self, handle: str) -> ArtifactRef:
+        """Return the artifact that a handle names (`a:` and at least 12 hex digits, as shown); without its preview.
+
+        Raises:
+            InputError: no artifact of this scope fits, or several do.
+        """
+        match = HANDLE.match(handle.strip().lower())
+        if match is None:
+            raise InputError(f"{handle!r} is no artifact handle; a handle looks like a:3f9c21d04b7e")
+        found = await self._blobs.list(artifact_key(self._scope, match[1]), limit=2)
+        if not found:
+            raise InputError(f"no artifact {handle} in this run; use a handle as it was shown, or list_files")
+        if len(found) > 1:
+            raise InputError(f"{handle} fits several artifacts; give more digits of the hash")
+        info = await self._blobs.head(found[0].key) or found[0]
+        return _reference_of(info)
+
+    async def download(self, ref: ArtifactRef, path: Path) -> None:
+        """Write the artifact's bytes to a new file, verified; nothing is left behind on an error.
+
+        Raises:
+            BlobMissing: the object is gone.
+            BlobCorrupt: its bytes are not those that the reference names.
+        """
+        part = path.with_name(path.name + ".part")
+        digest = hashlib.sha256()
+        try:
+            with part.open("wb") as file:
+                async for chunk in self._blobs.stream(artifact_key(self._scope, ref.sha256)):
+                    digest.update(chunk)
+                    await asyncio.to_thread(file.write, chunk)
+            _verify(ref, digest.hexdigest())
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+    async def read_text(self, content: Content) -> str:
+        """Return a content's whole text: for texts that a model must see in full (its own words, the task).
+
+        Raises:
+            InputError: the text is longer than any model reads (2 MiB); attach it as a file instead.
+        """
+        if content.artifact is None:
+            return content.text or ""
+        ref = content.artifact
+        cached = self._texts.get(ref.sha256)
+        if cached is not None:
+            return cached
+        if ref.size_bytes > FULL_TEXT_BYTES:
+            raise InputError(f"{ref.described()} is too long to be read whole; attach it as a file instead")
+        data = await self._blobs.get(artifact_key(self._scope, ref.sha256))
+        _verify(ref, hashlib.sha256(data).hexdigest())
+        text = data.decode(errors="replace")
+        self._texts.put(ref.sha256, text)
+        return text
+
+    async def _is_there(self, key: str, size_bytes: int) -> bool:
+        info = await self._blobs.head(key)
+        return info is not None and info.size_bytes == size_bytes
+
+
+class TextCache:
+    """Texts by hash, the least recently used thrown out: a worker reads an instruction once, not every turn."""
+
+    def __init__(self, limit_bytes: int = TEXT_CACHE_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._texts: OrderedDict[str, str] = OrderedDict()
+        self._size_bytes = 0
+
+    def get(self, sha256: str) -> str | None:
+        """Return the text, or None when it is not kept."""
+        if sha256 in self._texts:
+            self._texts.move_to_end(sha256)
+        return self._texts.get(sha256)
+
+    def put(self, sha256: str, text: str) -> None:
+        """Keep the text, unless it alone is larger than the cache."""
+        if sha256 in self._texts or len(text) > self._limit_bytes:
+            return
+        self._texts[sha256] = text
+        self._size_bytes += len(text)
+        while self._size_bytes > self._limit_bytes:
+            _, oldest = self._texts.popitem(last=False)
+            self._size_bytes -= len(oldest)
+
+
+def _reference(survey: Survey, name: str) -> ArtifactRef:
+    return ArtifactRef(
+        sha256=survey.sha256,
+        size_bytes=survey.size_bytes,
+        media_type=survey.media_type,
+        name=label(name),
+        detail=survey.detail,
+        preview=survey.preview,
+    )
+
+
+def _metadata(ref: ArtifactRef) -> dict[str, str]:
+    return {"perdure": json.dumps({"name": ref.name, "media_type": ref.media_type, "detail": ref.detail})}
+
+
+def _reference_of(info: BlobInfo) -> ArtifactRef:
+    about = json.loads(info.metadata.get("perdure", "{}"))
+    return ArtifactRef(
+        sha256=info.key.rsplit("/", 1)[-1],
+        size_bytes=info.size_bytes,
+        media_type=about.get("media_type", "application/octet-stream"),
+        name=about.get("name", "unnamed"),
+        detail=about.get("detail", ""),
+    )
+
+
+def _verify(ref: ArtifactRef, sha256: str) -> None:
+    if sha256 != ref.sha256:
+        raise BlobCorrupt(
+            f"{ref.described()}: the stored bytes hash to {sha256[:12]}, not to {ref.sha256[:12]}; "
+            "restore the object from a backup"
+        )
+
+
+def _sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

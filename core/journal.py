@@ -1,0 +1,161 @@
+"""The journal: a run's entries, append-only, hash-chained, in blob storage.
+
+Entries are written in commits. Commit n stores node n, which holds the entries of commits (n & (n-1), n] and names its
+parent, node n & (n-1), by hash. So the chain from any head to the root has at most log2(n) + 1 nodes: a cold worker
+reads a conversation of 1,000 commits in at most 10 GETs, and all bytes once. The price is write amplification of about
+log2(n) / 2 + 1. Nodes are named by the SHA-256 of their bytes, so a head fixes the whole history, forks share what came
+before, and a commit that is retried leaves at most an orphan node behind.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from core.entries import Entry, Started
+from core.errors import BlobCorrupt
+from core.frozen import Frozen
+from core.ports import BlobStore
+from core.scopes import node_key
+
+Commit = tuple[Entry, ...]
+JOURNAL_CACHE_BYTES = 64 * 1024 * 1024
+
+
+class Head(Frozen):
+    """The last node of a journal: its number (from 1) and the SHA-256 (hex) of its bytes. Fixes all before it."""
+
+    number: int = Field(ge=1)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class Node(Frozen):
+    """One stored node. `parent` is the hash of node `n & (n-1)`, None when that is 0."""
+
+    format: Literal[1] = 1
+    n: int = Field(ge=1)
+    parent: str | None
+    commits: tuple[Commit, ...]
+
+
+def parent_number(n: int) -> int:
+    """Return the number of node n's parent; 0 when it has none."""
+    return n & (n - 1)
+
+
+class Loaded(Frozen):
+    """A decoded journal: its commits, the nodes of its chain (newest first), and its size in bytes of JSON."""
+
+    commits: tuple[Commit, ...] = ()
+    chain: tuple[Head, ...] = ()
+    size_bytes: int = 0
+
+
+class JournalCache:
+    """Decoded journals by head, bounded in bytes of their JSON: what makes a warm worker read nothing."""
+
+    def __init__(self, limit_bytes: int = JOURNAL_CACHE_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._journals: OrderedDict[str, Loaded] = OrderedDict()
+        self._size_bytes = 0
+
+    def get(self, sha256: str) -> Loaded | None:
+        """Return the journal up to this head, or None."""
+        if sha256 in self._journals:
+            self._journals.move_to_end(sha256)
+        return self._journals.get(sha256)
+
+    def put(self, sha256: str, journal: Loaded) -> None:
+        """Keep a journal, unless it alone is larger than the cache; the least recently used ones go."""
+        if sha256 in self._journals or journal.size_bytes > self._limit_bytes:
+            return
+        self._journals[sha256] = journal
+        self._size_bytes += journal.size_bytes
+        while self._size_bytes > self._limit_bytes:
+            self._size_bytes -= self._journals.popitem(last=False)[1].size_bytes
+
+    def drop(self, sha256: str) -> None:
+        """Let a journal go that has grown: its run goes on from the new head."""
+        if sha256 in self._journals:
+            self._size_bytes -= self._journals.pop(sha256).size_bytes
+
+
+class Journal:
+    """The journals of one scope. Reading and writing are idempotent; errors are `StorageError`s of `core.errors`."""
+
+    def __init__(self, blobs: BlobStore, scope: str, cache: JournalCache) -> None:
+        self._blobs = blobs
+        self._scope = scope
+        self._cache = cache
+
+    async def entries(self, head: Head) -> list[Entry]:
+        """Return all entries up to a head, oldest first.
+
+        Raises:
+            BlobMissing: a node of the chain is gone.
+            BlobCorrupt: a node is not what its hash says, or not of a format that this code reads.
+        """
+        journal = await self._load(head)
+        return [entry for commit in journal.commits for entry in commit]
+
+    async def append(self, head: Head | None, entries: Sequence[Entry]) -> Head:
+        """Commit entries behind a head (None: a new journal) and return the new head. A retry gives the same head."""
+        before = await self._load(head) if head else Loaded()
+        n = len(before.commits) + 1
+        ancestors = tuple(node for node in before.chain if node.number <= parent_number(n))
+        commits = (*before.commits, tuple(entries))
+        node = Node(n=n, parent=ancestors[0].sha256 if ancestors else None, commits=commits[parent_number(n) :])
+        body = node.model_dump_json().encode()
+        new = Head(number=n, sha256=hashlib.sha256(body).hexdigest())
+        await self._blobs.put(node_key(self._scope, new.sha256), body, sha256=new.sha256)
+        added = sum(len(entry.model_dump_json()) for entry in entries)
+        grown = Loaded.model_construct(commits=commits, chain=(new, *ancestors), size_bytes=before.size_bytes + added)
+        self._cache.put(new.sha256, grown)
+        if head is not None and head.number > 1:
+            self._cache.drop(head.sha256)
+        return new
+
+    async def first(self, opening: Head) -> Started:
+        """Return the run's first entry from the head of its first commit, which never changes."""
+        entry = (await self.entries(opening))[0]
+        if not isinstance(entry, Started):
+            raise BlobCorrupt(f"journal node {opening.sha256[:12]} does not open a run: it begins with {entry.kind}")
+        return entry
+
+    async def _load(self, head: Head) -> Loaded:
+        cached = self._cache.get(head.sha256)
+        if cached is not None:
+            return cached
+        nodes: list[Node] = []
+        chain: list[Head] = []
+        size_bytes = 0
+        at: Head | None = head
+        while at is not None:
+            node, node_bytes = await self._node(at.number, at.sha256)
+            nodes.append(node)
+            chain.append(at)
+            size_bytes += node_bytes
+            at = Head(number=parent_number(node.n), sha256=node.parent) if node.parent else None
+        commits = tuple(commit for node in reversed(nodes) for commit in node.commits)
+        loaded = Loaded.model_construct(commits=commits, chain=tuple(chain), size_bytes=size_bytes)
+        self._cache.put(head.sha256, loaded)
+        return loaded
+
+    async def _node(self, number: int, sha256: str) -> tuple[Node, int]:
+        body = await self._blobs.get(node_key(self._scope, sha256))
+        if hashlib.sha256(body).hexdigest() != sha256:
+            raise BlobCorrupt(f"journal node {number} ({sha256[:12]}) was altered; restore it from a backup")
+        try:
+            node = Node.model_validate_json(body)
+        except ValidationError as error:
+            raise BlobCorrupt(
+                f"journal node {number} ({sha256[:12]}) is not of a form that this version reads; "
+                f"use the version that wrote it or a newer one ({error.error_count()} problems)"
+            ) from error
+        if node.n != number or len(node.commits) != number - parent_number(number):
+            raise BlobCorrupt(
+                f"journal node {sha256[:12]} is not the node {number} that its place in the chain asks for"
+            )
+        return node, len(body)

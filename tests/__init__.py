@@ -1,0 +1,1 @@
+"""Facts about Perdure, each a test. `fundamentals/` is the place to begin."""

@@ -1,0 +1,1 @@
+"""The rules, in microseconds and without a server."""
