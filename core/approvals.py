@@ -1,0 +1,94 @@
+"""What people may do to a run, and how their acts are read: one pure function for every way in.
+
+Acts come as raw JSON from the Temporal UI, its CLI or a script, so anything may stand in them. Nothing raises here:
+what can't be carried out becomes a `Refused` entry with the reason, and changes nothing else.
+"""
+
+import json
+from datetime import datetime
+from typing import Literal
+
+from pydantic import Field, ValidationError
+
+from core.content import clean, one_line
+from core.entries import Decided, Refused, Resumed
+from core.frozen import Frozen
+from core.state import RunState
+
+ActName = Literal["approve", "reject", "resume"]
+ACT_NAMES: tuple[ActName, ...] = ("approve", "reject", "resume")
+ACT_BYTES = 16 * 1024
+"""Longest act that is read."""
+
+
+class Act(Frozen):
+    """What a person sends. All of it may be left out: `id` when only one call waits."""
+
+    id: str = Field(default="", max_length=100)
+    by: str = Field(default="", max_length=200)
+    reason: str = Field(default="", max_length=4000)
+
+
+def act_on(state: RunState, name: ActName, raw: bytes, now: datetime) -> Decided | Resumed | Refused:
+    """Read a person's act and return what comes of it: the decision, or why it is refused."""
+    act = read_act(raw)
+    if isinstance(act, str):
+        return _refused(state, name, act, now)
+    if name == "resume":
+        if state.paused is None:
+            return _refused(state, name, f"the run is not paused, it is {state.phase}", now)
+        return Resumed(at=now, turn=state.turn, by=act.by)
+    call_id = _which(state, act.id)
+    if isinstance(call_id, Refusal):
+        return _refused(state, name, call_id.why, now)
+    return Decided(
+        at=now,
+        turn=state.turn,
+        call_id=call_id,
+        approved=name == "approve",
+        by=act.by,
+        reason=one_line(act.reason, 1000),
+    )
+
+
+def read_act(raw: bytes) -> Act | str:
+    """Read raw JSON as an act, or say what is wrong with it. Nothing at all is an act without particulars."""
+    if len(raw) > ACT_BYTES:
+        return f"{len(raw)} bytes are too long; at most {ACT_BYTES}"
+    try:
+        value = json.loads(raw.decode() or "null")
+    except (ValueError, RecursionError):
+        return 'it is no JSON; send {"id": "t3c1", "by": "you", "reason": "why"}'
+    if value is None:
+        return Act()
+    if isinstance(value, str):
+        value = {"id": value}
+    try:
+        return Act.model_validate(value)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'it'}: {e['msg']}" for e in error.errors()[:3])
+        return f'{clean(problems)}; send {{"id": "t3c1", "by": "you", "reason": "why"}}'
+
+
+class Refusal(Frozen):
+    """Why an act can't be carried out."""
+
+    why: str
+
+
+def _which(state: RunState, call_id: str) -> str | Refusal:
+    """Return the id of the call that is meant: the named one, or the only one that waits."""
+    waiting = [entry.call.id for entry in state.pending]
+    if call_id in waiting:
+        return call_id
+    if not call_id and len(waiting) == 1:
+        return waiting[0]
+    if not waiting:
+        what = f"{call_id} does not wait" if call_id else "nothing waits"
+        return Refusal(why=f"{what} for approval; the run is {state.phase}")
+    which = f"{one_line(call_id, 100)!r} does not wait for approval" if call_id else "several calls wait: name one"
+    return Refusal(why=f"{which}; waiting: {', '.join(waiting)}")
+
+
+def _refused(state: RunState, name: str, why: str, now: datetime) -> Refused:
+    return Refused(at=now, turn=state.turn, act=one_line(name, 60), why=one_line(why, 500))

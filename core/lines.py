@@ -1,0 +1,73 @@
+"""What people read of a run, a line at a time: in the Temporal UI, in `starter.py watch` and in logs."""
+
+import json
+
+from core.content import one_line
+from core.entries import (
+    ApprovalRequested,
+    Closed,
+    Decided,
+    Entry,
+    Paused,
+    Refused,
+    Replied,
+    Resumed,
+    Started,
+    Told,
+    ToolFinished,
+)
+from core.tools import Call
+
+SUMMARY_CHARACTERS = 160
+
+
+def summary(call: Call) -> str:
+    """Say what a call does in one line: `query_artifact: sql=SELECT ..., artifacts=["a:3f9c21d04b7e"]`."""
+    return one_line(f"{call.name}: {arguments_line(call)}", SUMMARY_CHARACTERS)
+
+
+def arguments_line(call: Call) -> str:
+    """Write a call's arguments in one line; the ones that aren't JSON as they are."""
+    if call.arguments.artifact is not None:
+        return call.arguments.artifact.described()
+    try:
+        arguments = json.loads(call.arguments.text or "{}")
+    except ValueError:
+        return call.arguments.text or ""
+    if not isinstance(arguments, dict):
+        return call.arguments.text or ""
+    pairs = (f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in arguments.items())
+    return ", ".join(pairs)
+
+
+def line(entry: Entry) -> str:
+    """Write an entry in one line, with its time and turn."""
+    return one_line(f"{entry.at:%H:%M:%S} turn {entry.turn}: {_what(entry)}", 200)
+
+
+def _what(entry: Entry) -> str:
+    match entry:
+        case Started():
+            return f"started: {entry.agent.name} with {entry.model}"
+        case Replied():
+            calls = ", ".join(call.name for call in entry.calls)
+            return " | ".join(part for part in (entry.text.shown(), f"calls {calls}" if calls else "") if part)
+        case ToolFinished():
+            return f"{entry.tool} {'failed' if entry.failed else 'done'}: {entry.content.shown()}"
+        case ApprovalRequested():
+            return f"{entry.tool} waits for approval ({entry.call_id})"
+        case Decided():
+            verdict = "approved" if entry.approved else "rejected"
+            return f"{entry.call_id} {verdict} by {entry.by or 'somebody'}" + (
+                f": {entry.reason}" if entry.reason else ""
+            )
+        case Refused():
+            return f"{entry.act} refused: {entry.why}"
+        case Told():
+            return f"told the model: {entry.text}"
+        case Paused():
+            return f"paused: {entry.why}"
+        case Resumed():
+            return f"resumed by {entry.by or 'somebody'}"
+        case Closed():
+            return f"{entry.outcome}" + (f": {entry.reason}" if entry.reason else "")

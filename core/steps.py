@@ -1,0 +1,149 @@
+"""What a run does next: `next_step(spec, state, now)`, a pure function. The workflow only carries its answer out."""
+
+from datetime import datetime
+
+from core.content import inline
+from core.entries import ApprovalRequested, Entry, Outcome, PauseCause, Paused, Told, ToolFinished
+from core.frozen import Frozen
+from core.runs import RunSpec
+from core.state import OpenCall, RunState
+from core.tools import Call
+
+TAIL_BYTES = 16 * 1024
+"""A tail that has grown past this is written to the journal with the next model call."""
+
+TAIL_ENTRIES = 32
+
+TAIL_HARD_BYTES = 128 * 1024
+"""A tail this long is written before the next model call: a turn of many calls, each with an inline result."""
+
+MISTAKES = 6
+"""Mistakes of the model in a row, after which the run pauses."""
+
+
+class AskModel(Frozen):
+    """Call the model: turn `turn`."""
+
+    turn: int
+
+
+class RunCalls(Frozen):
+    """Start these calls, all at once, in this order."""
+
+    calls: tuple[Call, ...]
+
+
+class Record(Frozen):
+    """Append this entry: something that the rules alone decide."""
+
+    entry: Entry
+
+
+class Commit(Frozen):
+    """Write the tail to the journal."""
+
+
+class Wait(Frozen):
+    """Nothing to do until a call ends or a person acts."""
+
+
+class Finish(Frozen):
+    """Close the run."""
+
+    outcome: Outcome
+    reason: str = ""
+
+
+Step = AskModel | RunCalls | Record | Commit | Wait | Finish
+
+
+def next_step(spec: RunSpec, state: RunState, now: datetime) -> Step:
+    """Return what to do in this state. A paused run starts nothing, but takes in what still runs."""
+    if state.paused is not None:
+        return Wait()
+    if state.open_calls:
+        return _settle(spec, state, now)
+    if state.tail_bytes > TAIL_HARD_BYTES:
+        return Commit()
+    if state.said is not None:
+        return _answered(state, now)
+    if state.mistakes >= MISTAKES:
+        return _pause(state, now, "mistakes", f"{state.mistakes} unusable replies in a row; resume lets it try again")
+    reached = _limit_reached(spec, state)
+    if reached:
+        return _pause(state, now, "limit", f"{reached}; resume grants the same again")
+    return AskModel(turn=state.turn + 1)
+
+
+def _settle(spec: RunSpec, state: RunState, now: datetime) -> Step:
+    """Settle the calls of a turn one by one; those that need nobody run meanwhile."""
+    for number, open_call in enumerate(state.open_calls, start=1):
+        recorded = _recorded(spec, state, open_call, number, now)
+        if recorded is not None:
+            return Record(entry=recorded)
+    room = spec.limits.parallel_calls - len(state.running)
+    ready = [entry.call for entry in state.open_calls if entry.status == "approved" or _needs_nobody(spec, entry)]
+    return RunCalls(calls=tuple(ready[:room])) if ready and room > 0 else Wait()
+
+
+def _recorded(spec: RunSpec, state: RunState, open_call: OpenCall, number: int, now: datetime) -> Entry | None:
+    """Return the entry that the rules alone decide for a call: it is refused, or a person is asked."""
+    call = open_call.call
+    if open_call.status == "rejected" and open_call.decision is not None:
+        by, why = open_call.decision.by or "a person", open_call.decision.reason or "no reason given"
+        return _refused(state, call, now, f"Not run: rejected by {by}: {why}. Nothing was changed.")
+    if open_call.status != "proposed":
+        return None
+    policy = spec.tool(call.name)
+    if policy is None:
+        known = ", ".join(tool.name for tool in spec.tools) or "none"
+        return _refused(state, call, now, f"Not run: there is no tool {call.name!r}. Your tools: {known}.")
+    if call.problem is not None:
+        return _refused(state, call, now, f"Not run: {call.problem}")
+    if number > spec.limits.calls_per_turn:
+        return _refused(
+            state, call, now, f"Not run: at most {spec.limits.calls_per_turn} calls in one reply; call it again."
+        )
+    if policy.approval == "ask":
+        return ApprovalRequested(at=now, turn=state.turn, call_id=call.id, tool=call.name)
+    return None
+
+
+def _needs_nobody(spec: RunSpec, open_call: OpenCall) -> bool:
+    policy = spec.tool(open_call.call.name)
+    return open_call.status == "proposed" and policy is not None and policy.approval == "auto"
+
+
+def _refused(state: RunState, call: Call, now: datetime, why: str) -> ToolFinished:
+    return ToolFinished(at=now, turn=state.turn, call_id=call.id, tool=call.name, content=inline(why), failed=True)
+
+
+def _answered(state: RunState, now: datetime) -> Step:
+    """Take a reply without calls as the answer, unless it is empty, cut or a refusal."""
+    text = state.said.shown().strip() if state.said is not None else ""
+    if state.stop_reason == "refusal":
+        return _pause(state, now, "failure", f"the model refused to answer ({text[:200]}); resume asks it again")
+    if state.stop_reason == "length":
+        return _tell(state, now, "Your reply was cut at the output limit. Answer again, shorter.")
+    if not text:
+        return _tell(state, now, "Your reply was empty. Answer the task, or call a tool.")
+    return Finish(outcome="completed")
+
+
+def _tell(state: RunState, now: datetime, text: str) -> Record:
+    return Record(entry=Told(at=now, turn=state.turn, text=text))
+
+
+def _pause(state: RunState, now: datetime, cause: PauseCause, why: str) -> Record:
+    return Record(entry=Paused(at=now, turn=state.turn, cause=cause, why=why))
+
+
+def _limit_reached(spec: RunSpec, state: RunState) -> str | None:
+    limits, times, usage = spec.limits, state.grants + 1, state.usage
+    if state.turn >= limits.turns * times:
+        return f"limit of {limits.turns * times} turns reached"
+    if limits.tokens is not None and usage.input_tokens + usage.output_tokens >= limits.tokens * times:
+        return f"limit of {limits.tokens * times} tokens reached"
+    if limits.cost_usd is not None and (usage.cost_usd or 0) >= limits.cost_usd * times:
+        return f"limit of {limits.cost_usd * times:.2f} USD reached"
+    return None

@@ -1,0 +1,163 @@
+"""A run as people see it: the answers to the queries `state` and `progress`, and the Markdown of the Temporal UI."""
+
+import json
+from datetime import datetime
+
+from core.chat import Usage
+from core.content import ArtifactRef, Content, cut
+from core.entries import Outcome
+from core.frozen import Frozen
+from core.journal import Head
+from core.lines import summary
+from core.runs import RunSpec
+from core.state import OpenCall, Phase, RunState
+
+DETAILS_BYTES = 12 * 1024
+"""Longest text for the Temporal UI."""
+
+
+class PendingCall(Frozen):
+    """A call that waits for a person: what would run, exactly."""
+
+    id: str
+    tool: str
+    arguments: Content
+    asked_at: datetime | None
+
+
+class StateView(Frozen):
+    """Answer to query `state`: all but the conversation, which is in the journal."""
+
+    agent: str
+    model: str
+    phase: Phase
+    turn: int
+    pending: tuple[PendingCall, ...]
+    running: tuple[str, ...]
+    paused: str = ""
+    usage: Usage
+    calls: dict[str, int]
+    artifacts: tuple[ArtifactRef, ...]
+    recent: tuple[str, ...]
+    started_at: datetime | None
+    waited_seconds: float
+    head: Head | None
+    outcome: Outcome | None = None
+    reason: str = ""
+
+
+class Progress(Frozen):
+    """Answer to query `progress`: small, for polling."""
+
+    phase: Phase
+    turn: int
+    running: tuple[str, ...]
+    pending: tuple[str, ...]
+    paused: str
+    usage: Usage
+    calls: int
+    started_at: datetime | None
+    last: str
+
+
+def state_view(spec: RunSpec | None, state: RunState) -> StateView:
+    """Return the state for people; `spec` is None until the run has opened."""
+    return StateView(
+        agent=spec.agent if spec else "",
+        model=spec.model if spec else "",
+        phase=state.phase,
+        turn=state.turn,
+        pending=tuple(_pending(entry) for entry in state.pending),
+        running=tuple(summary(entry.call) for entry in state.running),
+        paused=state.paused.why if state.paused else "",
+        usage=state.usage,
+        calls=state.calls,
+        artifacts=state.artifacts,
+        recent=state.recent,
+        started_at=state.started_at,
+        waited_seconds=state.waited_seconds,
+        head=state.head,
+        outcome=state.outcome,
+        reason=state.reason,
+    )
+
+
+def progress(state: RunState) -> Progress:
+    """Return the little that a progress line needs."""
+    return Progress(
+        phase=state.phase,
+        turn=state.turn,
+        running=tuple(summary(entry.call) for entry in state.running),
+        pending=tuple(entry.call.id for entry in state.pending),
+        paused=state.paused.why if state.paused else "",
+        usage=state.usage,
+        calls=sum(state.calls.values()),
+        started_at=state.started_at,
+        last=state.recent[-1] if state.recent else "",
+    )
+
+
+def details(spec: RunSpec | None, state: RunState, workflow_id: str) -> str:
+    """Return the Markdown that the Temporal UI shows of the run: what it does, and what it waits for."""
+    parts = [_headline(spec, state)]
+    parts += [_waiting(entry, workflow_id) for entry in state.pending]
+    if state.paused is not None:
+        parts.append(
+            f"### Paused\n\n{state.paused.why}\n\nTo go on, send signal `resume` with `{{}}`, or type:\n\n"
+            f"```\npython starter.py resume {workflow_id}\n```"
+        )
+    if state.running:
+        parts.append("### Running\n\n" + "\n".join(f"- {_code(summary(entry.call))}" for entry in state.running))
+    if state.artifacts:
+        parts.append("### Artifacts\n\n" + "\n".join(f"- {_code(ref.described())}" for ref in state.artifacts[-10:]))
+    parts.append("### Last steps\n\n" + "\n".join(f"- {_code(text)}" for text in reversed(state.recent)))
+    return cut("\n\n".join(parts), DETAILS_BYTES)
+
+
+def _headline(spec: RunSpec | None, state: RunState) -> str:
+    if spec is None:
+        return "**opening**"
+    usage = state.usage
+    cost = f", {usage.cost_usd:.4f} USD" if usage.cost_usd is not None else ""
+    facts = f"turn {state.turn}, {usage.input_tokens} tokens in, {usage.output_tokens} out{cost}"
+    reason = f": {state.reason}" if state.reason else ""
+    return f"**{state.phase.replace('_', ' ')}**{reason} · {spec.agent} with {_code(spec.model)} · {facts}"
+
+
+def _waiting(entry: OpenCall, workflow_id: str) -> str:
+    call = entry.call
+    asked = f" since {entry.asked_at:%Y-%m-%d %H:%M:%S} UTC" if entry.asked_at else ""
+    return (
+        f"### Waits for approval: {call.name} ({call.id}){asked}\n\n"
+        f"```\n{_fenced(_shown_arguments(call.arguments))}\n```\n\n"
+        f"To decide, send signal `approve` or `reject` with\n\n"
+        f"```json\n{json.dumps({'id': call.id, 'by': 'your name', 'reason': 'why'})}\n```\n\n"
+        f"or type\n\n```\npython starter.py approve {workflow_id} {call.id}\n```"
+    )
+
+
+def _shown_arguments(arguments: Content) -> str:
+    """Write arguments for reading: indented JSON with real line breaks where it is JSON, else as they are."""
+    if arguments.artifact is not None:
+        return arguments.shown()
+    try:
+        values = json.loads(arguments.text or "")
+    except ValueError:
+        return arguments.text or ""
+    if not isinstance(values, dict):
+        return arguments.text or ""
+    return "\n".join(
+        f"{name}: {value if isinstance(value, str) else json.dumps(value)}" for name, value in values.items()
+    )
+
+
+def _pending(entry: OpenCall) -> PendingCall:
+    return PendingCall(id=entry.call.id, tool=entry.call.name, arguments=entry.call.arguments, asked_at=entry.asked_at)
+
+
+def _code(text: str) -> str:
+    return "`" + text.replace("`", "'") + "`"
+
+
+def _fenced(text: str) -> str:
+    return text.replace("```", "'''")
