@@ -1,0 +1,1 @@
+"""What may fail and be retried: the model call, the tools, the journal."""

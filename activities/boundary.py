@@ -1,0 +1,115 @@
+"""The one border between activities and Temporal.
+
+Inside it, code raises the errors of `core.errors`. What leaves it is an `ApplicationError` whose type is the error's
+class name, whose text is cut to a few KiB (Temporal loses or hangs on huge ones), and whose retry verdict is the
+error's own. Inside it, an activity also heartbeats by itself, so that a dead worker is noticed within the heartbeat
+timeout, and every log line says which run, activity, attempt and turn it belongs to.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import structlog
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, CancelledError
+
+from core.content import clean, cut
+from core.errors import PerdureError
+
+log = structlog.get_logger(__name__)
+
+ERROR_BYTES = 4096
+"""Longest error text that leaves an activity."""
+
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def bordered(function: Callable[Parameters, Awaitable[Result]]) -> Callable[Parameters, Awaitable[Result]]:
+    """Wrap an activity (a function, or a method below `@activity.defn`): it heartbeats, logs its ids, maps its errors.
+
+    Its last argument is the activity's input; the turn is read from there when it has one.
+    """
+
+    @wraps(function)
+    async def inside(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        with structlog.contextvars.bound_contextvars(**log_ids(getattr(args[-1], "turn", None))):
+            async with alive():
+                try:
+                    return await function(*args, **kwargs)
+                except (ApplicationError, CancelledError, asyncio.CancelledError):
+                    raise
+                except Exception as error:  # noqa: BLE001 - the border: whatever comes, Temporal gets a failure it can carry
+                    failure = as_failure(error)
+                    log.warning("activity failed", error=failure.message, kind=failure.type)
+                    raise failure from None
+
+    return inside
+
+
+def as_failure(error: Exception) -> ApplicationError:
+    """Return what Temporal is told of an error.
+
+    | error | retried | when |
+    |---|---|---|
+    | `PerdureError`, retryable | yes | after `retry_after_seconds` where known, else by the backoff |
+    | `PerdureError`, not retryable | no | |
+    | anything else: a bug, or an error nobody thought of | yes | by the backoff, within the attempts of the policy |
+    """
+    if not isinstance(error, PerdureError):
+        return ApplicationError(error_text(error), type=type(error).__name__)
+    after = error.retry_after_seconds
+    return ApplicationError(
+        error_text(error),
+        type=type(error).__name__,
+        non_retryable=not error.retryable,
+        next_retry_delay=timedelta(seconds=after) if after is not None else None,
+    )
+
+
+def error_text(error: BaseException) -> str:
+    """Return an error's text, safe to send: cleaned, cut, and naming the class when the text is no sentence of ours."""
+    try:
+        text = str(error)
+    except Exception as unprintable:  # noqa: BLE001 - a tool's exception may raise anything in __str__
+        text = f"(its text can't be printed: {type(unprintable).__name__})"
+    if not isinstance(error, PerdureError):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return cut(clean(text), ERROR_BYTES)
+
+
+def log_ids(turn: int | None) -> dict[str, str | int]:
+    """Return the ids that every log line of this activity carries."""
+    info = activity.info()
+    ids: dict[str, str | int] = {
+        "workflow_id": info.workflow_id or "",
+        "run_id": info.workflow_run_id or "",
+        "activity": info.activity_type,
+        "attempt": info.attempt,
+    }
+    return ids if turn is None else {**ids, "turn": turn}
+
+
+@asynccontextmanager
+async def alive() -> AsyncIterator[None]:
+    """Heartbeat while the block runs, often enough for the activity's heartbeat timeout."""
+    timeout = activity.info().heartbeat_timeout
+    if timeout is None:
+        yield
+        return
+    beating = asyncio.create_task(_beat(timeout / 3))
+    try:
+        yield
+    finally:
+        beating.cancel()
+
+
+async def _beat(interval: timedelta) -> None:
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(interval.total_seconds())

@@ -1,0 +1,162 @@
+"""The model call: load the journal, build the prompt, ask, and record the reply by the content rule.
+
+Asking is not repeatable for free: a worker that dies between the reply and its record asks again, and only the second
+reply enters the journal.
+"""
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import structlog
+from temporalio import activity
+
+from activities.boundary import bordered
+from activities.toolbox import Toolbox
+from core.artifacts import Artifacts
+from core.chat import ChatReply, ChatRequest, ProposedCall
+from core.content import Content, clean, one_line
+from core.entries import Entry, Replied, RunRef, Started, size_bytes
+from core.errors import BlobCorrupt, StoreUnavailable
+from core.journal import Head
+from core.ports import ChatModel
+from core.prompt import full_texts, instructions, prompt
+from core.runs import Asked, AskInput
+from core.steps import TAIL_BYTES, TAIL_ENTRIES
+from core.storage import Storage
+from core.tools import Call
+
+log = structlog.get_logger(__name__)
+
+CALLS = 200
+"""Most calls of one reply that are recorded."""
+
+ARGUMENTS_BYTES = 32 * 1024
+"""Arguments of one reply that travel inline, in sum; further ones are artifacts."""
+
+PROVIDER_ID_CHARACTERS = 64
+
+
+class ModelActivities:
+    """The activity `ask_model` over the port `ChatModel`."""
+
+    def __init__(self, storage: Storage, toolbox: Toolbox, model: ChatModel) -> None:
+        self._storage = storage
+        self._toolbox = toolbox
+        self._model = model
+
+    @activity.defn
+    @bordered
+    async def ask_model(self, ask: AskInput) -> Asked:
+        """Ask the model for its next reply; commit the tail when it has grown past its bound.
+
+        Raises:
+            ModelUnavailable: retried, after the provider's own delay where it named one.
+            ModelRefused, ContextTooLong: not retried; the run pauses with the reason.
+            StorageError: by its own verdict.
+        """
+        scope = ask.run.scope
+        artifacts = self._storage.artifacts(scope)
+        entries = [*await self._storage.journal(scope).entries(ask.head), *ask.tail]
+        request = await self._request(entries, artifacts)
+        began = time.monotonic()
+        reply = await self._model.reply(request)
+        seconds = time.monotonic() - began
+        replied = await self._recorded(reply, ask.turn, request.model, artifacts, entries)
+        replied = replied.model_copy(update={"seconds": round(seconds, 3)})
+        log.info(
+            "model replied",
+            model=request.model,
+            calls=[call.name for call in replied.calls],
+            input_tokens=reply.usage.input_tokens,
+            output_tokens=reply.usage.output_tokens,
+            seconds=round(seconds, 3),
+        )
+        return Asked(reply=replied, head=await self._committed(ask.run, ask.head, (*ask.tail, replied)))
+
+    async def _request(self, entries: Sequence[Entry], artifacts: Artifacts) -> ChatRequest:
+        started = entries[0]
+        if not isinstance(started, Started):
+            raise BlobCorrupt(f"the journal does not open a run: it begins with {started.kind}")
+        texts = {
+            ref.sha256: await artifacts.read_text(Content(artifact=ref)) for ref in full_texts(entries, started.model)
+        }
+        return ChatRequest(
+            model=started.model,
+            instructions=instructions(started, texts),
+            messages=prompt(entries, texts, started.model),
+            tools=tuple(tool.definition for tool in started.tools),
+            max_output_tokens=started.agent.limits.output_tokens,
+        )
+
+    async def _recorded(
+        self, reply: ChatReply, turn: int, model: str, artifacts: Artifacts, entries: Sequence[Entry]
+    ) -> Replied:
+        text = reply.text
+        if len(reply.calls) > CALLS:
+            text += f"\n({len(reply.calls) - CALLS} calls left out: at most {CALLS} in one reply)"
+        proposed = reply.calls[:CALLS]
+        own_ids = not _provider_ids_can_stay(reply.calls, entries)
+        calls: list[Call] = []
+        inline_bytes = 0
+        for number, call in enumerate(proposed, start=1):
+            recorded = await self._call(
+                call, f"t{turn}c{number}", reply, artifacts, inline=inline_bytes < ARGUMENTS_BYTES
+            )
+            inline_bytes += len(recorded.arguments.text or "")
+            calls.append(recorded.model_copy(update={"provider_id": recorded.id}) if own_ids else recorded)
+        keep_native = reply.native is not None and not own_ids and len(reply.calls) <= CALLS
+        return Replied(
+            at=datetime.now(UTC),
+            turn=turn,
+            text=await artifacts.store_text(text, f"reply-{turn}.md", "text/markdown"),
+            calls=tuple(calls),
+            usage=reply.usage,
+            stop_reason=reply.stop_reason,
+            model=model,
+            native=await artifacts.store_text(reply.native or "", f"reply-{turn}.json") if keep_native else None,
+        )
+
+    async def _call(
+        self, call: ProposedCall, call_id: str, reply: ChatReply, artifacts: Artifacts, *, inline: bool
+    ) -> Call:
+        name = one_line(clean(call.name), 80)
+        arguments = clean(call.arguments)
+        media_type = "application/json"
+        if inline:
+            content = await artifacts.store_text(arguments, f"{call_id}-arguments.json", media_type)
+        else:
+            ref = await artifacts.store_bytes(arguments.encode(), f"{call_id}-arguments.json", media_type)
+            content = Content(artifact=ref)
+        return Call(
+            id=call_id,
+            provider_id=call.id,
+            name=name,
+            arguments=content,
+            problem=self._problem(name, arguments, cut=reply.stop_reason == "length"),
+        )
+
+    def _problem(self, name: str, arguments: str, *, cut: bool) -> str | None:
+        """Say why a call can't run; a tool that only other workers have is checked where it runs."""
+        if cut:
+            return "your reply was cut at the output limit, so the arguments may be incomplete; call again, shorter"
+        return self._toolbox.problem(name, arguments) if name in self._toolbox.names else None
+
+    async def _committed(self, run: RunRef, head: Head, tail: tuple[Entry, ...]) -> Head | None:
+        """Write the tail when it has grown past its bound; a store that is down only postpones that."""
+        if len(tail) <= TAIL_ENTRIES and sum(map(size_bytes, tail)) <= TAIL_BYTES:
+            return None
+        try:
+            return await self._storage.journal(run.scope).append(head, tail)
+        except StoreUnavailable as error:
+            log.warning("journal not written yet; the reply is kept in the run's state", error=str(error))
+            return None
+
+
+def _provider_ids_can_stay(calls: Sequence[ProposedCall], entries: Sequence[Entry]) -> bool:
+    """Say whether the provider's call ids are usable: there, short, and new in this conversation."""
+    ids = [call.id for call in calls]
+    if not all(0 < len(call_id) <= PROVIDER_ID_CHARACTERS and call_id.isascii() for call_id in ids):
+        return False
+    used = {call.provider_id for entry in entries if isinstance(entry, Replied) for call in entry.calls}
+    return len(set(ids)) == len(ids) and used.isdisjoint(ids)

@@ -1,0 +1,1 @@
+"""Durable shells around `core`: one file per workflow definition."""
