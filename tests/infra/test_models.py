@@ -1,0 +1,386 @@
+"""Facts about providers: the real clients against a server on loopback, and the table of failures."""
+
+import json
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from core.chat import AssistantMessage, ChatRequest, Message, ProposedCall, ToolMessage, ToolSchema, UserMessage
+from core.errors import ContextTooLong, ModelRefused, ModelUnavailable
+from infra.model_errors import MAX_MESSAGE_BYTES, Failure, classify, retry_after_seconds
+from infra.models import DEFAULT_MODELS, Models, choose_default_model
+from tests.infra.wire import Answer, Wire, serve
+
+ANTHROPIC, OPENAI = "anthropic:claude-haiku-4-5", "openai:gpt-4o"
+KEY = "key-that-must-not-show"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+WEATHER = ToolSchema(
+    name="weather",
+    description="Say what the weather is.",
+    parameters={"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+)
+
+
+def anthropic_answer(*content: dict[str, Any], stop_reason: str = "end_turn") -> Answer:
+    """Answer as the Messages API does."""
+    return Answer(
+        {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "claude-haiku-4-5",
+            "content": list(content),
+            "stop_reason": stop_reason,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 1000, "output_tokens": 100},
+        }
+    )
+
+
+def openai_answer(message: dict[str, Any], finish_reason: str = "stop") -> Answer:
+    """Answer as the Chat Completions API does."""
+    return Answer(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "gpt-4o",
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", **message},
+                    "finish_reason": finish_reason,
+                    "logprobs": None,
+                }
+            ],
+            "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
+        }
+    )
+
+
+ANTHROPIC_CALL = anthropic_answer(
+    {"type": "thinking", "thinking": "Which city?", "signature": "sig-1"},
+    {"type": "text", "text": "I look."},
+    {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Köln"}},
+    stop_reason="tool_use",
+)
+OPENAI_CALL = openai_answer(
+    {
+        "content": "I look.",
+        "tool_calls": [
+            {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "K'}}
+        ],
+    },
+    finish_reason="tool_calls",
+)
+
+
+def ask(model: str, *messages: Message) -> ChatRequest:
+    """Build a request with one tool."""
+    return ChatRequest(
+        model=model, instructions="Be brief.", messages=messages or (UserMessage(text="hi"),), tools=(WEATHER,)
+    )
+
+
+@asynccontextmanager
+async def models_on(*answers: Answer) -> AsyncIterator[tuple[Models, Wire]]:
+    """Serve the answers and open models on them."""
+    async with serve(answers) as wire:
+        models = Models(
+            anthropic_api_key=SecretStr(KEY),
+            anthropic_base_url=wire.url,
+            openai_api_key=SecretStr(KEY),
+            openai_base_url=f"{wire.url}/v1",
+        )
+        try:
+            yield models, wire
+        finally:
+            await models.close()
+
+
+async def test_anthropic_text_comes_back_with_tokens_and_price() -> None:
+    """A plain answer of Anthropic's has text, stop reason, tokens, and the price of that model."""
+    async with models_on(anthropic_answer({"type": "text", "text": "Hello."})) as (models, wire):
+        reply = await models.reply(ask(ANTHROPIC))
+    assert (reply.text, reply.calls, reply.stop_reason) == ("Hello.", (), "end")
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (1000, 100)
+    assert reply.usage.cost_usd == pytest.approx(0.0015)
+    sent = wire.received[0].body
+    assert sent["max_tokens"] == 4096
+    assert sent["tools"][0]["name"] == "weather"
+    assert "Be brief." in json.dumps(sent["system"])
+
+
+async def test_openai_text_comes_back_with_tokens() -> None:
+    """A plain answer of a Chat Completions server has text, stop reason and tokens."""
+    async with models_on(openai_answer({"content": "Hello."})) as (models, wire):
+        reply = await models.reply(ask(OPENAI))
+    assert (reply.text, reply.calls, reply.stop_reason) == ("Hello.", (), "end")
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (1000, 100)
+    assert wire.received[0].path == "/v1/chat/completions"
+    assert wire.received[0].body["messages"][0] == {"role": "system", "content": "Be brief."}
+
+
+async def test_a_server_of_ones_own_needs_no_key_and_an_unknown_price_is_none() -> None:
+    """With a base URL alone, any OpenAI-compatible server is asked; a model without a known price costs None."""
+    answer = openai_answer({"content": "Hello."})
+    answer.body["model"] = "house-model-7b"
+    async with serve([answer]) as wire:
+        models = Models(openai_base_url=f"{wire.url}/v1")
+        reply = await models.reply(ask("openai:house-model-7b"))
+        await models.close()
+    assert reply.text == "Hello."
+    assert reply.usage.cost_usd is None
+
+
+async def test_the_responses_api_is_spoken_too() -> None:
+    """`openai-responses:NAME` goes to the Responses API."""
+    text = {"type": "output_text", "text": "Hello.", "annotations": []}
+    output = {"type": "message", "id": "m1", "role": "assistant", "status": "completed", "content": [text]}
+    usage = {"input_tokens": 10, "output_tokens": 2, "total_tokens": 12}
+    details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    body = {"id": "r1", "object": "response", "created_at": 1, "model": "gpt-4o", "status": "completed"}
+    options = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    async with models_on(Answer({**body, **options, "output": [output], "usage": {**usage, **details}})) as (
+        models,
+        wire,
+    ):
+        reply = await models.reply(ask("openai-responses:gpt-4o"))
+    assert (reply.text, reply.stop_reason, reply.usage.input_tokens) == ("Hello.", "end", 10)
+    assert wire.received[0].path == "/v1/responses"
+
+
+async def test_bedrock_is_asked_by_the_converse_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`bedrock:NAME` goes to Bedrock with the credentials that AWS clients find by themselves."""
+    message = {"role": "assistant", "content": [{"text": "Hello."}]}
+    usage = {"inputTokens": 10, "outputTokens": 2, "totalTokens": 12}
+    answer = {"output": {"message": message}, "stopReason": "end_turn", "usage": usage, "metrics": {"latencyMs": 1}}
+    async with serve(
+        [Answer(answer), Answer({"message": "no"}, 403, {"x-amzn-errortype": "AccessDeniedException"})]
+    ) as wire:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_BEDROCK_RUNTIME", wire.url)
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "test")
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+        models = Models()
+        request = ask("bedrock:anthropic.claude-haiku-4-5-20251001-v1:0")
+        reply = await models.reply(request)
+        with pytest.raises(ModelRefused, match="AWS_ACCESS_KEY_ID"):
+            await models.reply(request)
+        await models.close()
+    assert (reply.text, reply.stop_reason, reply.usage.output_tokens) == ("Hello.", "end", 2)
+
+
+async def test_anthropic_gets_its_own_form_back_when_it_continues() -> None:
+    """After a tool call the same model sees its signed thinking, its call, and the result under the same id."""
+    async with models_on(ANTHROPIC_CALL, anthropic_answer({"type": "text", "text": "Rain."})) as (models, wire):
+        first = await models.reply(ask(ANTHROPIC))
+        assistant = AssistantMessage(text=first.text, calls=first.calls, native=first.native)
+        result = ToolMessage(call_id="toolu_1", name="weather", text="no such city", failed=True)
+        second = await models.reply(ask(ANTHROPIC, UserMessage(text="Weather?"), assistant, result))
+    assert first.calls == (ProposedCall(id="toolu_1", name="weather", arguments='{"city": "Köln"}'),)
+    assert (first.stop_reason, second.text) == ("tool_calls", "Rain.")
+    _, replied, answered = wire.received[1].body["messages"]
+    assert replied["content"][0] == {"type": "thinking", "thinking": "Which city?", "signature": "sig-1"}
+    assert replied["content"][2]["id"] == "toolu_1"
+    assert (answered["content"][0]["tool_use_id"], answered["content"][0]["is_error"]) == ("toolu_1", True)
+
+
+async def test_openai_keeps_ids_and_arguments_that_are_no_json() -> None:
+    """Arguments stay the raw text of the model; ids go back with the call and its result."""
+    async with models_on(OPENAI_CALL, openai_answer({"content": "Rain."})) as (models, wire):
+        first = await models.reply(ask(OPENAI))
+        assistant = AssistantMessage(text=first.text, calls=first.calls, native=first.native)
+        result = ToolMessage(call_id="call_1", name="weather", text="malformed arguments", failed=True)
+        await models.reply(ask(OPENAI, UserMessage(text="Weather?"), assistant, result))
+    assert first.calls == (ProposedCall(id="call_1", name="weather", arguments='{"city": "K'),)
+    assert (first.text, first.stop_reason) == ("I look.", "tool_calls")
+    replied, answered = wire.received[1].body["messages"][2:]
+    assert replied["tool_calls"][0]["id"] == "call_1"
+    assert (answered["role"], answered["tool_call_id"]) == ("tool", "call_1")
+
+
+async def test_another_model_gets_the_neutral_form() -> None:
+    """A conversation that changes its provider keeps texts, calls and ids, and leaves the foreign form behind."""
+    async with models_on(ANTHROPIC_CALL, openai_answer({"content": "Rain."})) as (models, wire):
+        first = await models.reply(ask(ANTHROPIC))
+        assistant = AssistantMessage(text=first.text, calls=first.calls, native=first.native)
+        result = ToolMessage(call_id="toolu_1", name="weather", text="rain")
+        await models.reply(ask(OPENAI, UserMessage(text="Weather?"), assistant, result))
+    replied = wire.received[1].body["messages"][2]
+    assert replied["content"] == "I look."
+    assert replied["tool_calls"][0]["id"] == "toolu_1"
+    assert "sig-1" not in json.dumps(wire.received[1].body)
+
+
+async def test_changed_calls_win_over_the_native_form() -> None:
+    """When the calls of a reply were edited since, the model sees the edited ones: a call never loses its result."""
+    async with models_on(ANTHROPIC_CALL, anthropic_answer({"type": "text", "text": "Rain."})) as (models, wire):
+        first = await models.reply(ask(ANTHROPIC))
+        edited = (first.calls[0].model_copy(update={"arguments": '{"city": "Bonn"}'}),)
+        assistant = AssistantMessage(text=first.text, calls=edited, native=first.native)
+        result = ToolMessage(call_id="toolu_1", name="weather", text="rain")
+        await models.reply(ask(ANTHROPIC, UserMessage(text="Weather?"), assistant, result))
+    assert "Bonn" in json.dumps(wire.received[1].body["messages"])
+    assert "K\\u00f6ln" not in json.dumps(wire.received[1].body["messages"])
+
+
+@pytest.mark.parametrize("model", [ANTHROPIC, OPENAI])
+@pytest.mark.parametrize(
+    ("answer", "error", "says"),
+    [
+        (Answer({"error": {"message": "slow"}}, 429, {"retry-after": "7"}), ModelUnavailable, "HTTP 429: slow"),
+        (Answer({"error": {"message": "oops"}}, 500), ModelUnavailable, "HTTP 500"),
+        (Answer({"error": {"message": f"bad {KEY}"}}, 401), ModelRefused, "_API_KEY"),
+        (Answer({"error": {"message": "x" * 9000}}, 400), ModelRefused, "did not accept the request"),
+        (Answer({"error": {"message": "no model m"}}, 404), ModelRefused, "check the model's name"),
+        (Answer(b"<html>proxy</html>"), ModelUnavailable, "JSON"),
+        (Answer({"unexpected": True}), ModelUnavailable, "HTTP 200"),
+    ],
+)
+async def test_a_failed_call_becomes_one_of_our_errors(
+    model: str, answer: Answer, error: type[Exception], says: str
+) -> None:
+    """Each failure has its kind, names model and cure, is asked for once only, and never shows the key."""
+    async with models_on(answer) as (models, wire):
+        with pytest.raises(error, match=says) as caught:
+            await models.reply(ask(model))
+    text = str(caught.value)
+    assert model in text
+    assert KEY not in text
+    assert caught.value.__cause__ is None
+    assert len(text.encode()) < MAX_MESSAGE_BYTES + 500
+    assert len(wire.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "error"),
+    [
+        (ANTHROPIC, {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}),
+        (OPENAI, {"code": "context_length_exceeded", "message": "This model's maximum context length is 8192 tokens."}),
+    ],
+)
+async def test_a_prompt_that_does_not_fit_is_told_apart(model: str, error: dict[str, str]) -> None:
+    """Both providers answer 400; ours is `ContextTooLong`, which leads to compaction instead of a pause."""
+    async with models_on(Answer({"type": "error", "error": error}, 400)) as (models, _):
+        with pytest.raises(ContextTooLong, match="HTTP 400"):
+            await models.reply(ask(model))
+
+
+@pytest.mark.parametrize("model", [ANTHROPIC, OPENAI])
+async def test_a_refused_connection_is_transient(model: str) -> None:
+    """A provider that can't be reached is unavailable, not refused."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+    models = Models(anthropic_api_key=SecretStr(KEY), anthropic_base_url=url, openai_base_url=url)
+    with pytest.raises(ModelUnavailable, match="no usable answer"):
+        await models.reply(ask(model))
+    await models.close()
+
+
+async def test_a_client_is_made_once_and_reopened_after_close() -> None:
+    """Two requests share a client; closing twice does no harm."""
+    answer = anthropic_answer({"type": "text", "text": "Hello."})
+    async with models_on(answer, answer, answer) as (models, _):
+        await models.reply(ask(ANTHROPIC))
+        opened = list(models._connections.values())
+        await models.reply(ask(ANTHROPIC))
+        assert list(models._connections.values()) == opened
+        await models.close()
+        await models.close()
+        assert (await models.reply(ask(ANTHROPIC))).text == "Hello."
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ("anthropic:claude-haiku-4-5", "ANTHROPIC_API_KEY"),
+        ("openai:gpt-4o", "OPENAI_API_KEY"),
+        ("mistral:large", "known: offline, script:FILE, anthropic:NAME"),
+        ("gpt-4o", "known: offline"),
+        ("anthropic:", "Unknown model"),
+    ],
+)
+async def test_a_model_that_cannot_be_asked_says_what_to_do(model: str, says: str) -> None:
+    """Unknown models list the known ones; a missing key names its variable."""
+    with pytest.raises(ModelRefused, match=says):
+        await Models().reply(ask(model))
+
+
+async def test_a_missing_package_names_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Provider packages are optional; the error is the cure."""
+    monkeypatch.setitem(sys.modules, "anthropic", None)
+    with pytest.raises(ModelRefused, match=r"pip install 'pydantic-ai-slim\[anthropic\]'"):
+        await Models(anthropic_api_key=SecretStr(KEY)).reply(ask(ANTHROPIC))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "settings"),
+    [
+        ("script:demo.yaml", {"explicit": "script:demo.yaml", "openai_api_key": SecretStr("k")}),
+        (DEFAULT_MODELS["anthropic"], {"anthropic_api_key": SecretStr("k"), "openai_api_key": SecretStr("k")}),
+        (DEFAULT_MODELS["openai"], {"openai_api_key": SecretStr("k")}),
+        (DEFAULT_MODELS["openai"], {"openai_base_url": "http://localhost:1/v1"}),
+        ("offline", {"anthropic_api_key": SecretStr(""), "explicit": ""}),
+        ("offline", {}),
+    ],
+)
+def test_the_default_model_follows_from_the_settings(chosen: str, settings: dict[str, Any]) -> None:
+    """What is set wins, then Anthropic's key, then OpenAI's key or address, then the rules."""
+    assert choose_default_model(**settings) == chosen
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "7"}, 7.0),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "Thu, 01 Jan 2026 00:00:42 GMT"}, 42.0),
+        ({"retry-after": "Wed, 31 Dec 2025 00:00:00 GMT"}, 0.0),
+        ({"retry-after": "86400"}, 300.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({}, None),
+    ],
+)
+def test_the_wait_is_read_from_the_headers_and_bounded(headers: dict[str, str], seconds: float | None) -> None:
+    """Seconds, milliseconds and HTTP dates are understood; never negative, never more than 300 s."""
+    assert retry_after_seconds(headers, NOW) == seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "message", "error"),
+    [
+        (None, None, "timed out", ModelUnavailable),
+        (200, None, "unreadable", ModelUnavailable),
+        (408, None, "late", ModelUnavailable),
+        (529, None, "overloaded", ModelUnavailable),
+        (429, "insufficient_quota", "no credit", ModelRefused),
+        (402, None, "pay", ModelRefused),
+        (403, None, "no", ModelRefused),
+        (413, None, "too big", ContextTooLong),
+        (422, None, "input is too long", ContextTooLong),
+        (400, None, "max_tokens: 9 > 8", ModelRefused),
+        (418, None, "teapot", ModelRefused),
+    ],
+)
+def test_the_table_of_failures_holds(
+    status: int | None, code: str | None, message: str, error: type[Exception]
+) -> None:
+    """Each row of the table of `classify` that no provider test reaches."""
+    failure = Failure(provider="openai", model="m", message=message, status=status, code=code)
+    assert type(classify(failure, NOW)) is error
+
+
+def test_nothing_that_looks_like_a_key_is_shown() -> None:
+    """A key is hidden when it is known, and when it only looks like one."""
+    failure = Failure(provider="openai", model="m", message="sk-abc123def456 and tops3cret", secrets=("tops3cret",))
+    text = str(classify(failure, NOW))
+    assert "sk-abc" not in text
+    assert "tops3cret" not in text
