@@ -32,7 +32,7 @@ format: $(INSTALLED)  ## format, and mend what ruff can mend
 	@$(BIN)/ruff check --quiet --fix .
 
 histories: $(INSTALLED)  ## record the histories that later versions must replay: into tests/histories
-	@$(BIN)/python -m pytest tests/workflows/test_replay.py --record-histories $(ARGS)
+	@$(BIN)/python -m tests.record_histories
 
 lock: $(INSTALLED)  ## take the newest versions that pyproject.toml allows into the lock
 	@$(BIN)/python -m pip install --quiet uv

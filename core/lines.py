@@ -40,6 +40,19 @@ def arguments_line(call: Call) -> str:
     return ", ".join(pairs)
 
 
+def readable_arguments(arguments: str) -> str:
+    """Write a call's arguments for reading: one `name: value` a line, texts with their real line breaks."""
+    try:
+        values = json.loads(arguments)
+    except ValueError:
+        return arguments
+    if not isinstance(values, dict):
+        return arguments
+    return "\n".join(
+        f"{name}: {value if isinstance(value, str) else json.dumps(value)}" for name, value in values.items()
+    )
+
+
 def line(entry: Entry) -> str:
     """Write an entry in one line, with its time and turn."""
     return one_line(f"{entry.at:%H:%M:%S} turn {entry.turn}: {_what(entry)}", 200)

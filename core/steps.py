@@ -9,7 +9,7 @@ from core.runs import RunSpec
 from core.state import OpenCall, RunState
 from core.tools import Call
 
-TAIL_BYTES = 16 * 1024
+TAIL_BYTES = 8 * 1024
 """A tail that has grown past this is written to the journal with the next model call."""
 
 TAIL_ENTRIES = 32

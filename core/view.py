@@ -8,7 +8,7 @@ from core.content import ArtifactRef, Content, cut
 from core.entries import Outcome
 from core.frozen import Frozen
 from core.journal import Head
-from core.lines import summary
+from core.lines import readable_arguments, summary
 from core.runs import RunSpec
 from core.state import OpenCall, Phase, RunState
 
@@ -137,18 +137,7 @@ def _waiting(entry: OpenCall, workflow_id: str) -> str:
 
 
 def _shown_arguments(arguments: Content) -> str:
-    """Write arguments for reading: indented JSON with real line breaks where it is JSON, else as they are."""
-    if arguments.artifact is not None:
-        return arguments.shown()
-    try:
-        values = json.loads(arguments.text or "")
-    except ValueError:
-        return arguments.text or ""
-    if not isinstance(values, dict):
-        return arguments.text or ""
-    return "\n".join(
-        f"{name}: {value if isinstance(value, str) else json.dumps(value)}" for name, value in values.items()
-    )
+    return arguments.shown() if arguments.artifact is not None else readable_arguments(arguments.text or "")
 
 
 def _pending(entry: OpenCall) -> PendingCall:

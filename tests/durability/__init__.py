@@ -1,0 +1,1 @@
+"""What survives: real processes, really killed."""

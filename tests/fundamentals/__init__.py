@@ -1,0 +1,1 @@
+"""Read these first: one concept a test, nothing faked but the model."""

@@ -1,0 +1,104 @@
+"""`make histories`: record runs of this version, which every later version must replay.
+
+Recorded histories are never changed nor removed: a run that was started by an old version goes on with the new one.
+"""
+
+import asyncio
+import tempfile
+import tomllib
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+from temporalio.client import WorkflowFailureError, WorkflowHandle
+
+from core.errors import ModelRefused
+from core.runs import RunResult
+from infra.s3 import S3BlobStore
+from infra.stack import LocalStack
+from infra.temporal import connect
+from tests.running import FakeModel, Running, calls, says, worker_for
+from workflows.agent import Agent
+
+FOLDER = Path(__file__).parent / "histories"
+Handle = WorkflowHandle[Agent, RunResult]
+Scenario = Callable[[Running, FakeModel], Awaitable[Handle]]
+
+ECHO = ("echo", '{"text": "a"}')
+
+
+async def answer(running: Running, model: FakeModel) -> Handle:
+    """One reply."""
+    model.replies = [says("42")]
+    return await running.start()
+
+
+async def parallel_tools(running: Running, model: FakeModel) -> Handle:
+    """Several calls a turn, an artifact, a failed tool, an unknown one."""
+    turn = calls(ECHO, ("letters", '{"count": 50000}'), ("raises_in_a_write", "{}"), ("fly", "{}"))
+    model.replies = [turn, turn, says("Done.")]
+    return await running.start(tools=["echo", "letters", "raises_in_a_write"])
+
+
+async def long_tail(running: Running, model: FakeModel) -> Handle:
+    """A run whose journal is committed on the way."""
+    model.replies = [*(calls(("letters", '{"count": 3500}')) for _ in range(15)), says("Done.")]
+    return await running.start(tools=["letters"])
+
+
+async def approvals(running: Running, model: FakeModel) -> Handle:
+    """One call approved, one rejected, and acts that are refused."""
+    model.replies = [calls(ECHO, ECHO), says("Done.")]
+    handle = await running.start(tools=["echo"], approval={"echo": "ask"})
+    await running.until(handle, lambda state: len(state.pending) == 2, "both wait")
+    await handle.signal("approve", {})
+    await handle.signal("nonsense", {})
+    await handle.signal("approve", {"id": "t1c1", "by": "ana"})
+    await handle.signal("reject", {"id": "t1c2", "by": "ana", "reason": "once is enough"})
+    return handle
+
+
+async def pause(running: Running, model: FakeModel) -> Handle:
+    """A model that refuses, and a person who resumes."""
+    model.replies = [calls(ECHO), ModelRefused("no key")]
+    handle = await running.start(tools=["echo"])
+    await running.until(handle, lambda state: state.phase == "paused", "it pauses")
+    model.replies = [model.replies[0], says("Done.")]
+    await handle.signal("resume", {"by": "ana"})
+    return handle
+
+
+async def cancel(running: Running, model: FakeModel) -> Handle:
+    """A run that is cancelled while a call waits."""
+    model.replies = [calls(ECHO), says("Never.")]
+    handle = await running.start(tools=["echo"], approval={"echo": "ask"})
+    await running.until(handle, lambda state: state.phase == "awaiting_approval", "it waits")
+    await handle.cancel()
+    return handle
+
+
+SCENARIOS: tuple[Scenario, ...] = (answer, parallel_tools, long_tail, approvals, pause, cancel)
+
+
+async def record() -> None:
+    """Run every scenario on a stack of its own and write its history."""
+    version = tomllib.loads(Path("pyproject.toml").read_text())["project"]["version"]
+    with tempfile.TemporaryDirectory() as folder:
+        async with LocalStack(Path(folder) / "stack", flush_interval=None) as stack:
+            settings = stack.settings().model_copy(update={"tools": ("tests.tools",), "data_dir": Path(folder)})
+            blobs = S3BlobStore.from_settings(settings)
+            for scenario in SCENARIOS:
+                model = FakeModel([])
+                async with worker_for(await connect(settings), settings, blobs, model) as running:
+                    handle = await scenario(running, model)
+                    with suppress(WorkflowFailureError):  # a cancelled run is a recorded one, too
+                        await running.result(handle)
+                    text = (await handle.fetch_history()).to_json()
+                path = FOLDER / f"{version}-{scenario.__name__}.json"
+                path.write_text(text)
+                print(f"{path.name}: {len(text)} bytes")  # noqa: T201 - this is a command
+            await blobs.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(record())

@@ -1,0 +1,162 @@
+"""How tests run agents: a worker with a model of the test's choice, runs, and the replay of each that has ended."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from uuid import uuid4
+
+from temporalio.client import Client, WorkflowHandle
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.worker import Replayer
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from core.agents import Limits, PinnedAgent
+from core.chat import ChatReply, ChatRequest, ProposedCall, StopReason, Usage
+from core.content import ArtifactRef, inline
+from core.errors import ModelRefused
+from core.ports import BlobStore, ChatModel
+from core.runs import AgentInput, RunResult
+from core.storage import Storage
+from core.tools import Approval
+from core.view import StateView
+from infra.settings import Settings
+from tests.waiting import wait_until
+from worker import build_worker
+from workflows.agent import Agent
+
+Reply = ChatReply | Exception | Callable[[ChatRequest], ChatReply]
+
+
+@dataclass
+class FakeModel(ChatModel):
+    """A model that gives the replies of a test, one for each assistant message that the conversation has so far."""
+
+    replies: Sequence[Reply]
+    requests: list[ChatRequest] = field(default_factory=list)
+
+    async def reply(self, request: ChatRequest) -> ChatReply:
+        """Return the reply for this point of the conversation; an exception among them is raised once."""
+        self.requests.append(request)
+        number = sum(message.role == "assistant" for message in request.messages)
+        if number >= len(self.replies):
+            raise ModelRefused(f"the test has {len(self.replies)} replies only")
+        reply = self.replies[number]
+        if isinstance(reply, Exception):
+            raise reply
+        return reply if isinstance(reply, ChatReply) else reply(request)
+
+
+def says(text: str, stop_reason: StopReason = "end") -> ChatReply:
+    """A reply of text."""
+    return ChatReply(text=text, stop_reason=stop_reason, usage=Usage(input_tokens=10, output_tokens=2, cost_usd=0.001))
+
+
+def calls(*named: tuple[str, str], text: str = "") -> ChatReply:
+    """A reply that calls tools: (name, raw arguments) each."""
+    proposed = tuple(
+        ProposedCall(id=f"call_{number}_{uuid4().hex[:6]}", name=name, arguments=arguments)
+        for number, (name, arguments) in enumerate(named)
+    )
+    return ChatReply(text=text, calls=proposed, stop_reason="tool_calls", usage=Usage(input_tokens=10, output_tokens=5))
+
+
+@dataclass
+class Running:
+    """A worker at work for a test, with all that a test asks of it."""
+
+    client: Client
+    settings: Settings
+    blobs: BlobStore
+
+    async def start(  # noqa: PLR0913 - each is one thing that a test may vary
+        self,
+        *,
+        tools: Sequence[str] = (),
+        approval: dict[str, Approval] | None = None,
+        attachments: Sequence[ArtifactRef] = (),
+        limits: Limits | None = None,
+        task: str = "Do it.",
+        run_id: str = "",
+        model: str | None = None,
+    ) -> "WorkflowHandle[Agent, RunResult]":
+        """Start a run of an agent with these tools."""
+        agent = PinnedAgent(
+            name="tested",
+            description="An agent of the tests.",
+            tools=tuple(tools),
+            approval=approval or {},
+            limits=limits or Limits(),
+            instructions=inline("Do what the test says."),
+        )
+        start = AgentInput(
+            agent=agent,
+            task=inline(task),
+            attachments=tuple(attachments),
+            model=model,
+            by="tests",
+            heartbeat_timeout=self.settings.heartbeat_timeout,
+            search_attributes=True,
+        )
+        return await self.client.start_workflow(
+            "Agent",
+            start,
+            id=run_id or f"test-{uuid4().hex[:12]}",
+            task_queue=self.settings.task_queue,
+            task_timeout=self.settings.workflow_task_timeout,
+            execution_timeout=timedelta(minutes=10),
+            result_type=RunResult,
+        )
+
+    def storage(self) -> Storage:
+        """Return the storage as another process sees it: with empty caches."""
+        return Storage(self.blobs)
+
+    async def state(self, handle: "WorkflowHandle[Agent, RunResult]") -> StateView:
+        """Return the run's state."""
+        state: StateView = await handle.query("state", result_type=StateView)
+        return state
+
+    async def until(
+        self, handle: "WorkflowHandle[Agent, RunResult]", holds: Callable[[StateView], bool], what: str
+    ) -> StateView:
+        """Wait until something holds of the run's state, and return it."""
+        seen: list[StateView] = []
+
+        async def check() -> bool:
+            seen.append(await self.state(handle))
+            return holds(seen[-1])
+
+        await wait_until(check, timeout=timedelta(seconds=60), description=what)
+        return seen[-1]
+
+    async def result(self, handle: "WorkflowHandle[Agent, RunResult]") -> RunResult:
+        """Wait for the run's end, replay its history, and return its result."""
+        try:
+            return await handle.result()
+        finally:
+            await replay(handle)
+
+
+async def replay(handle: "WorkflowHandle[Agent, RunResult]") -> None:
+    """Replay a run's history with the workflow as it is now; raises when it would take another way."""
+    await replayer().replay_workflow(await handle.fetch_history())
+
+
+def replayer() -> Replayer:
+    """Return a replayer that is set up as the worker is."""
+    return Replayer(
+        workflows=[Agent],
+        data_converter=pydantic_data_converter,
+        workflow_runner=SandboxedWorkflowRunner(
+            restrictions=SandboxRestrictions.default.with_passthrough_modules("core", "activities")
+        ),
+    )
+
+
+@asynccontextmanager
+async def worker_for(client: Client, settings: Settings, blobs: BlobStore, model: ChatModel) -> AsyncIterator[Running]:
+    """Run a worker on a task queue of its own, with this model, while the block runs."""
+    own = settings.model_copy(update={"task_queue": f"test-{uuid4().hex[:12]}"})
+    async with build_worker(client, own, blobs, model):
+        yield Running(client, own, blobs)

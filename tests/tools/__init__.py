@@ -1,0 +1,1 @@
+"""Tools of the tests, named in the settings as a user names a package of their own."""

@@ -1,0 +1,143 @@
+"""The worker: wires the ports to their adapters, and runs workflows and activities until it is told to stop.
+
+SIGTERM and SIGINT drain: no new work is taken, what runs may end within the graceful shutdown timeout; what can't is
+handed over to another worker by the rules of its effect.
+
+Exit codes: 0 drained; 2 wrong settings or input; 3 a server can't be reached.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import structlog
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.worker import Worker
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from activities.journal import JournalActivities
+from activities.model import ModelActivities
+from activities.tool_call import ToolCalls
+from activities.toolbox import Toolbox
+from core.errors import PerdureError, StorageError
+from core.ports import BlobStore, ChatModel
+from core.storage import Storage
+from infra.logging import configure_logging
+from infra.models import Models, choose_default_model
+from infra.patience import PatientBlobStore
+from infra.s3 import S3BlobStore
+from infra.settings import Settings, load_settings
+from infra.temporal import ServerUnavailable, connect
+from workflows.agent import Agent
+
+log = structlog.get_logger(__name__)
+
+TOOL_PACKAGE = "activities.tools"
+TOOL_THREADS = 32
+
+
+def build_worker(client: Client, settings: Settings, blobs: BlobStore, model: ChatModel) -> Worker:
+    """Wire a worker for the settings' task queue; run it with `async with` or `await worker.run()`.
+
+    Raises:
+        InputError: a tool's file can't be imported or declares its tool wrongly.
+    """
+    toolbox = Toolbox.discover((TOOL_PACKAGE, *settings.tools))
+    storage = Storage(PatientBlobStore(blobs), settings.journal_cache_bytes)
+    journal = JournalActivities(storage, toolbox, default_model(settings))
+    asking = ModelActivities(storage, toolbox, model)
+    calls = ToolCalls(
+        toolbox,
+        storage,
+        data_dir=settings.data_dir,
+        cache_bytes=settings.artifact_cache_bytes,
+        threads=ThreadPoolExecutor(TOOL_THREADS, "tool"),
+    )
+    return Worker(
+        client,
+        task_queue=settings.task_queue,
+        workflows=[Agent],
+        activities=[journal.open_run, journal.commit, journal.close_run, asking.ask_model, *calls.activities()],
+        workflow_runner=SandboxedWorkflowRunner(
+            restrictions=SandboxRestrictions.default.with_passthrough_modules("core", "activities")
+        ),
+        max_concurrent_activities=settings.max_concurrent_activities,
+        max_concurrent_workflow_tasks=settings.max_concurrent_workflow_tasks,
+        sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
+        graceful_shutdown_timeout=settings.graceful_shutdown_timeout,
+        # Heartbeats are also how cancellation arrives: the SDK would hold them back for most of the timeout.
+        max_heartbeat_throttle_interval=min(timedelta(seconds=1), settings.heartbeat_timeout / 4),
+        default_heartbeat_throttle_interval=timedelta(seconds=1),
+    )
+
+
+def default_model(settings: Settings) -> str:
+    """Return the model of agents that name none."""
+    return choose_default_model(
+        settings.model,
+        anthropic_api_key=settings.anthropic_api_key,
+        openai_api_key=settings.openai_api_key,
+        openai_base_url=settings.openai_base_url,
+    )
+
+
+@asynccontextmanager
+async def opened_models(settings: Settings) -> AsyncIterator[Models]:
+    """Open the model adapters, and close their connections at the end."""
+    models = Models(
+        anthropic_api_key=settings.anthropic_api_key,
+        openai_api_key=settings.openai_api_key,
+        openai_base_url=settings.openai_base_url,
+        attempt=lambda: activity.info().attempt,
+    )
+    try:
+        yield models
+    finally:
+        await models.close()
+
+
+async def run_worker(settings: Settings) -> None:
+    """Run a worker until SIGTERM or SIGINT, then drain."""
+    stop = asyncio.Event()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    client = await connect(settings)
+    blobs = S3BlobStore.from_settings(settings)
+    try:
+        await blobs.check()
+        async with opened_models(settings) as models, build_worker(client, settings, blobs, models) as worker:
+            log.info("worker ready", task_queue=worker.task_queue, model=default_model(settings), pid=os.getpid())
+            await stop.wait()
+            log.info("worker drains", seconds=settings.graceful_shutdown_timeout.total_seconds())
+        log.info("worker stopped")
+    finally:
+        await blobs.close()
+
+
+def main() -> int:
+    """Run the worker and return its exit code."""
+    try:
+        settings = load_settings()
+        configure_logging(settings)
+        asyncio.run(run_worker(settings))
+    except (ServerUnavailable, StorageError) as error:
+        print(f"worker: {error}", file=sys.stderr)  # noqa: T201 - for the person who started it, before there is a log
+        return 3
+    except PerdureError as error:
+        print(f"worker: {error}", file=sys.stderr)  # noqa: T201 - as above
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # temporalio on CPython 3.11 can abort when objects are collected at interpreter exit: leave before that.
+    os._exit(code)
