@@ -7,8 +7,9 @@ timeout, and every log line says which run, activity, attempt and turn it belong
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from datetime import timedelta
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -25,6 +26,9 @@ log = structlog.get_logger(__name__)
 ERROR_BYTES = 4096
 """Longest error text that leaves an activity."""
 
+
+_told: ContextVar[list[str]] = ContextVar("told")
+"""What the running activity last told of its progress: shared by its threads and its heartbeat."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -95,6 +99,12 @@ def log_ids(turn: int | None) -> dict[str, str | int]:
     return ids if turn is None else {**ids, "turn": turn}
 
 
+def tell(text: str) -> None:
+    """Say how far the activity is: in this heartbeat, and in all later ones until something else is told."""
+    _told.get([])[:] = [text]
+    activity.heartbeat(text)
+
+
 @asynccontextmanager
 async def alive() -> AsyncIterator[None]:
     """Heartbeat while the block runs, often enough for the activity's heartbeat timeout."""
@@ -102,14 +112,17 @@ async def alive() -> AsyncIterator[None]:
     if timeout is None:
         yield
         return
-    beating = asyncio.create_task(_beat(timeout / 3))
+    told: list[str] = []
+    token = _told.set(told)
+    beating = asyncio.create_task(_beat(timeout / 3, told))
     try:
         yield
     finally:
         beating.cancel()
+        _told.reset(token)
 
 
-async def _beat(interval: timedelta) -> None:
+async def _beat(interval: timedelta, told: Sequence[str]) -> None:
     while True:
-        activity.heartbeat()
+        activity.heartbeat(*told)
         await asyncio.sleep(interval.total_seconds())

@@ -15,10 +15,11 @@ from activities.boundary import bordered
 from activities.toolbox import Toolbox
 from core.artifacts import Artifacts
 from core.chat import ChatReply, ChatRequest, ProposedCall
-from core.content import Content, clean, one_line
+from core.content import PREVIEW_BYTES, Content, clean, cut, one_line
 from core.entries import Entry, Replied, RunRef, Started, size_bytes
 from core.errors import BlobCorrupt, StoreUnavailable
 from core.journal import Head
+from core.lines import readable_arguments
 from core.ports import ChatModel
 from core.prompt import full_texts, instructions, prompt
 from core.runs import Asked, AskInput
@@ -123,22 +124,22 @@ class ModelActivities:
         name = one_line(clean(call.name), 80)
         arguments = clean(call.arguments)
         media_type = "application/json"
-        if inline:
-            content = await artifacts.store_text(arguments, f"{call_id}-arguments.json", media_type)
-        else:
-            ref = await artifacts.store_bytes(arguments.encode(), f"{call_id}-arguments.json", media_type)
-            content = Content(artifact=ref)
+        content = await artifacts.store_text(arguments, f"{call_id}-arguments.json", media_type) if inline else None
+        if content is None:
+            content = Content(
+                artifact=await artifacts.store_bytes(arguments.encode(), f"{call_id}-arguments.json", media_type)
+            )
         return Call(
             id=call_id,
             provider_id=call.id,
             name=name,
-            arguments=content,
-            problem=self._problem(name, arguments, cut=reply.stop_reason == "length"),
+            arguments=_previewed(content, arguments),
+            problem=self._problem(name, arguments, is_cut=reply.stop_reason == "length"),
         )
 
-    def _problem(self, name: str, arguments: str, *, cut: bool) -> str | None:
+    def _problem(self, name: str, arguments: str, *, is_cut: bool) -> str | None:
         """Say why a call can't run; a tool that only other workers have is checked where it runs."""
-        if cut:
+        if is_cut:
             return "your reply was cut at the output limit, so the arguments may be incomplete; call again, shorter"
         return self._toolbox.problem(name, arguments) if name in self._toolbox.names else None
 
@@ -151,6 +152,14 @@ class ModelActivities:
         except StoreUnavailable as error:
             log.warning("journal not written yet; the reply is kept in the run's state", error=str(error))
             return None
+
+
+def _previewed(content: Content, arguments: str) -> Content:
+    """Let the preview of long arguments be their beginning as people read it: who approves sees what would run."""
+    if content.artifact is None:
+        return content
+    preview = cut(readable_arguments(arguments), PREVIEW_BYTES)
+    return Content(artifact=content.artifact.model_copy(update={"preview": preview}))
 
 
 def _provider_ids_can_stay(calls: Sequence[ProposedCall], entries: Sequence[Entry]) -> bool:

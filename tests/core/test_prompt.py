@@ -22,8 +22,8 @@ def test_a_task_comes_with_its_attachments() -> None:
 
 def test_calls_and_results_are_paired_in_call_order() -> None:
     """Text and calls of one reply stay together, the results follow."""
-    entries = [started(), reply(1, call("t1c1"), call("t1c2"), text="Let me look."), finished("t1c1"), finished("t1c2")]
-    messages = prompt(entries, {}, MODEL)
+    both = reply(1, call("t1c1"), call("t1c2"), text="Let me look.")
+    messages = prompt([started(), both, finished("t1c1"), finished("t1c2")], {}, MODEL)
     assert [message.role for message in messages] == ["user", "assistant", "tool", "tool"]
     assert [message.call_id for message in messages if isinstance(message, ToolMessage)] == ["p-t1c1", "p-t1c2"]
 

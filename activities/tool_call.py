@@ -1,0 +1,238 @@
+"""One attempt of one tool call, as an activity of the tool's own name.
+
+What the model did wrong comes back as a failed result, which it reads; what the world did wrong is raised, and retried
+by the tool's effect. Whatever a tool does (raise anything, exit, return megabytes) ends in one of the two.
+
+| raised by the tool or its surroundings | becomes |
+|---|---|
+| wrong arguments, `InputError`, `Failed` | a failed result with the text |
+| `NotDone`, `StoreUnavailable` | raised; retried by Temporal |
+| `StoreRefused`, `BlobMissing`, `BlobCorrupt` | raised; not retried: the run pauses |
+| any of the store's, in or after a `write` that has begun | never a reason to run it again: see `_run`, `_stored` |
+| anything else, `SystemExit` and `KeyboardInterrupt` too | raised; retried within the attempts of the effect |
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import structlog
+from temporalio import activity
+
+from activities.boundary import bordered, error_text, tell
+from activities.downloads import Downloads
+from activities.outputs import Prepared, prepare, store
+from activities.tool_context import ToolContext
+from activities.toolbox import AnyTool, Toolbox
+from activities.workspace import UNUSED_DAYS, Workspace, WorkspaceFolders, sweep
+from core.artifacts import Artifacts
+from core.content import inline
+from core.errors import Failed, InputError, StorageError
+from core.runs import ToolInput
+from core.storage import Storage
+from core.tools import Effect, ToolOutcome
+
+log = structlog.get_logger(__name__)
+
+STOP_SECONDS = 2.0
+"""How long a cancelled tool in a thread is waited for; then it is left behind, its result thrown away."""
+
+
+class ToolCrashed(Exception):
+    """A tool raised what would end a process or a loop; it ends only the call."""
+
+
+class ToolCalls:
+    """The activities of all tools.
+
+    Sync tools run in `threads`. Below `data_dir` are the workspaces, the cache of downloaded artifacts (at most
+    `cache_bytes`) and the folders of running attempts; all of it can be made again.
+    """
+
+    def __init__(self, toolbox: Toolbox, storage: Storage, data_dir: Path, threads: Executor, cache_bytes: int) -> None:
+        self._toolbox = toolbox
+        self._storage = storage
+        self._threads = threads
+        self._downloads = Downloads(data_dir / "cache" / "artifacts", cache_bytes)
+        self._workspaces = data_dir / "workspaces"
+        self._attempts = data_dir / "attempts"
+        sweep(self._workspaces, unused_days=UNUSED_DAYS)
+        sweep(self._attempts, unused_days=1)
+
+    def activities(self) -> list[Callable[[ToolInput], Awaitable[ToolOutcome]]]:
+        """Return one activity per tool, named like it."""
+        return [self._activity(self._toolbox.tool(name)) for name in self._toolbox.names]
+
+    def _activity(self, tool: AnyTool) -> Callable[[ToolInput], Awaitable[ToolOutcome]]:
+        async def call_tool(call: ToolInput) -> ToolOutcome:
+            """Run one attempt of a tool call; safe to repeat as far as the tool's effect says."""
+            return await self._call(tool, call)
+
+        return activity.defn(name=tool.name)(bordered(call_tool))
+
+    async def _call(self, tool: AnyTool, call: ToolInput) -> ToolOutcome:
+        lines = log.bind(tool=tool.name, call_id=call.call.id)
+        lines.info("tool started")
+        began = time.monotonic()
+        try:
+            outcome = await self._outcome(tool, call)
+        except BaseException as error:
+            lines.warning("tool stopped", kind=type(error).__name__, where=_where(error), seconds=_since(began))
+            raise
+        lines.info("tool finished", failed=outcome.failed, seconds=_since(began))
+        return outcome.model_copy(update={"attempt": activity.info().attempt, "seconds": _since(began)})
+
+    async def _outcome(self, tool: AnyTool, call: ToolInput) -> ToolOutcome:
+        artifacts = self._storage.artifacts(call.run.scope)
+        try:
+            arguments = await artifacts.read_text(call.call.arguments)
+            problem = call.call.problem or self._toolbox.problem(tool.name, arguments)
+            if problem is not None:
+                return _failed(problem)
+            async with self._context(call) as context:
+                prepared = await self._run(tool, tool.signature.parse(arguments), context)
+                return await self._stored(tool, prepared, artifacts)
+        except (InputError, Failed) as error:
+            return _failed(error_text(error))
+
+    async def _stored(self, tool: AnyTool, prepared: Prepared, artifacts: Artifacts) -> ToolOutcome:
+        """Store what the tool returned. What runs at most once is not run again for that: the model is told instead."""
+        try:
+            content, made = await store(prepared, artifacts)
+        except StorageError as error:
+            if tool.effect != "write":
+                raise
+            return _failed(f"{tool.name} ran to its end, but what it returned could not be stored: {error_text(error)}")
+        return ToolOutcome(content=content, artifacts=made)
+
+    @asynccontextmanager
+    async def _context(self, call: ToolInput) -> AsyncIterator[ToolContext]:
+        artifacts = self._storage.artifacts(call.run.scope)
+        journal = self._storage.journal(call.run.scope)
+        self._attempts.mkdir(parents=True, exist_ok=True)
+        own = Path(tempfile.mkdtemp(dir=self._attempts))
+        folders = WorkspaceFolders(self._workspaces, call.run.scope, own / "artifacts")
+        context = ToolContext(
+            run=call.run,
+            call_id=call.call.id,
+            attempt=activity.info().attempt,
+            artifacts=artifacts,
+            workspace=Workspace(artifacts, journal, call.opening, self._downloads, folders),
+            folder=own,
+            loop=asyncio.get_running_loop(),
+            beat=_in_this_context(tell),
+        )
+        try:
+            yield context
+        finally:
+            context.stopped.set()
+            await asyncio.shield(asyncio.to_thread(shutil.rmtree, own, ignore_errors=True))
+
+    async def _run(self, tool: AnyTool, arguments: Mapping[str, Any], context: ToolContext) -> Prepared:
+        """Run the tool. What a write did before storage failed in it is not known: no reason to run it again."""
+        try:
+            return await self._called(tool, arguments, context)
+        except StorageError as error:
+            if tool.effect != "write":
+                raise
+            raise ToolCrashed(f"storage failed while the tool ran: {error_text(error)}") from error
+
+    async def _called(self, tool: AnyTool, arguments: Mapping[str, Any], context: ToolContext) -> Prepared:
+        given = {**arguments, "context": context} if tool.signature.takes_context else dict(arguments)
+        name = f"{tool.name}-{context.call_id}"
+        if tool.is_async:
+            value = await _contained_async(tool.function(**given))
+            return await self._in_thread(lambda: prepare(value, name, context.folder), context, tool.effect)
+        return await self._in_thread(
+            lambda: prepare(tool.function(**given), name, context.folder), context, tool.effect
+        )
+
+    async def _in_thread(self, work: Callable[[], Prepared], context: ToolContext, effect: Effect) -> Prepared:
+        """Run work in a thread; on a cancel, tell it to stop, wait a moment, and leave it behind.
+
+        What runs at most once and came to its end in that moment is reported as done, because it is.
+        """
+        running = self._threads.submit(contextvars.copy_context().run, _contained, work)
+        waiting = asyncio.wrap_future(running)
+        try:
+            finished = await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            context.stopped.set()
+            if not running.cancel():
+                await asyncio.wait([waiting], timeout=STOP_SECONDS)
+            if effect != "write" or not waiting.done() or waiting.cancelled():
+                raise
+            finished = waiting.result()
+            if isinstance(finished, Exception):
+                raise
+        if isinstance(finished, Exception):
+            raise finished
+        return finished
+
+
+def _contained(work: Callable[[], Prepared]) -> Prepared | Exception:
+    """Return what the work returned or raised: nothing a tool raises may end the thread, the loop or the worker."""
+    try:
+        return work()
+    except BaseException as error:  # noqa: BLE001 - the border to code that is not ours
+        return _harmless(error)
+
+
+async def _contained_async(work: Awaitable[object]) -> object:
+    try:
+        return await work
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise ToolCrashed("the tool raised CancelledError without being cancelled") from None
+    except BaseException as error:
+        harmless = _harmless(error)
+        if harmless is error:
+            raise
+        raise harmless from None
+
+
+def _harmless(error: BaseException) -> Exception:
+    """Return an error that ends only the call: futures and loops treat some others in their own ways."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration):
+        return error
+    return ToolCrashed(f"the tool raised {error_text(error)}")
+
+
+def _in_this_context(function: Callable[[str], None]) -> Callable[[str], None]:
+    """Bind a function of Temporal's to the activity that runs now, for calls from elsewhere on the loop."""
+    here = contextvars.copy_context()
+
+    def call(text: str) -> None:
+        # A tool left behind may tell of its progress when its activity is long over.
+        with contextlib.suppress(RuntimeError):
+            here.copy().run(function, text)
+
+    return call
+
+
+def _failed(text: str) -> ToolOutcome:
+    return ToolOutcome(content=inline(text), failed=True)
+
+
+def _since(began: float) -> float:
+    return round(time.monotonic() - began, 3)
+
+
+def _where(error: BaseException) -> str:
+    """Return the file and line where an error was raised: enough to find it, and no data."""
+    place = ""
+    step = error.__traceback__
+    while step is not None:
+        place = f"{Path(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno}"
+        step = step.tb_next
+    return place

@@ -1,0 +1,93 @@
+"""What a tool is given besides its arguments, and what it may return to make an artifact on purpose."""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from temporalio.exceptions import CancelledError
+
+from activities.workspace import Workspace
+from core.artifacts import Artifacts
+from core.content import clean, one_line
+from core.entries import RunRef
+
+Value = TypeVar("Value")
+
+POLL_SECONDS = 0.1
+"""How soon a tool that waits for storage sees that it was cancelled."""
+
+
+@dataclass(frozen=True)
+class ToolOutput:
+    """A tool's result that is to be an artifact, whatever its size; the media type is found when None."""
+
+    content: str | bytes | Path | Iterator[bytes]
+    name: str
+    media_type: str | None = None
+
+
+@dataclass(frozen=True)
+class ToolContext:
+    """One attempt of one tool call.
+
+    What reaches blob storage is a coroutine: an async tool awaits it, a sync tool says `context.wait(...)`. All else
+    may be called from any thread.
+    """
+
+    run: RunRef
+    call_id: str
+    """Unique in the run: `t3c1` is the first call of turn 3."""
+    attempt: int
+    """From 1."""
+    artifacts: Artifacts
+    workspace: Workspace
+    folder: Path
+    """An empty folder of this attempt's own; it is deleted, with all in it, when the attempt ends."""
+    loop: asyncio.AbstractEventLoop = field(repr=False)
+    beat: Callable[[str], None] = field(repr=False)
+    stopped: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this call, and for no other call: for systems that can tell a repetition."""
+        return f"{self.run.run_id}-{self.call_id}"
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the tool is to stop: the run was cancelled, the time is over, or the worker shuts down."""
+        return self.stopped.is_set()
+
+    def heartbeat(self, text: str) -> None:
+        """Tell how far the tool is, in one line that people see while it runs."""
+        line = one_line(clean(text), 200)
+        self.loop.call_soon_threadsafe(self.beat, line)
+
+    def check(self) -> None:
+        """Raise Temporal's CancelledError when the tool is to stop: for loops of sync tools."""
+        if self.cancelled:
+            raise CancelledError("the tool was cancelled")
+
+    def wait(self, coroutine: Coroutine[Any, Any, Value]) -> Value:
+        """Run a coroutine from a sync tool and return its result; it ends early, as `check` does, on a cancel."""
+        if _on_a_loop():
+            coroutine.close()
+            raise RuntimeError("context.wait is for sync tools; in an async tool, await the coroutine")
+        future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        while not future.done():
+            concurrent.futures.wait([future], timeout=POLL_SECONDS)
+            if self.cancelled:
+                future.cancel()
+                self.check()
+        return future.result()
+
+
+def _on_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
