@@ -1,0 +1,158 @@
+"""What the commands of `starter.py` do. Each returns its exit code, and raises only `PerdureError`s."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.approvals import ActName
+from core.content import clean
+from core.errors import InputError
+from infra.agent_files import list_agents, load_agent
+from infra.decisions import Decision, decide, make_act, stop
+from infra.display import Display, command_text, show_agents, show_run, show_runs, show_settings
+from infra.exits import OK, exit_code_of
+from infra.launch import Order, launch, make_order, user_name
+from infra.live import show_events, upload_progress
+from infra.process import client_settings
+from infra.reports import outcome_of, report_run, show_outcome, write_artifact
+from infra.runs import Runs
+from infra.selection import Phase, selection
+from infra.settings import Settings, describe
+from infra.store import find_artifact, opened_storage, save
+from infra.temporal import connect
+from infra.watch import follow
+
+
+async def start_run(  # noqa: PLR0913 - each is an option of the command
+    display: Display,
+    agent: str,
+    task: str,
+    *,
+    attachments: Sequence[Path],
+    run: str | None,
+    model: str | None,
+    watch_it: bool,
+) -> int:
+    """Start a run, or attach to the one of this id; a task of `-` comes from standard input."""
+    settings = client_settings()
+    found = load_agent(agent, settings.agents_dir)
+    if task == "-":
+        task = clean(sys.stdin.buffer.read().decode(errors="replace"))
+    order = make_order(found, task, attachments=attachments, run=run, model=model)
+    return await _launch(display, settings, order, watch_it=watch_it)
+
+
+async def watch_run(display: Display, run: str) -> int:
+    """Show what happens until the run has ended, then its text."""
+    settings = client_settings()
+    return await _watch(display, settings, await _runs(settings), run)
+
+
+async def show_state(display: Display, run: str) -> int:
+    """Show where a run stands."""
+    report = await report_run(await _runs(client_settings()), run)
+    if display.as_json:
+        display.document(report)
+    else:
+        show_run(display.out, report.run, report.state, report.ending)
+        display.note(report.note)
+    return OK
+
+
+async def fetch_result(display: Display, run: str, target: Path | None) -> int:
+    """Wait for a run's end and write its text."""
+    settings = client_settings()
+    display.on_interrupt = _goes_on(run, "result")
+    ending = await show_events(display, follow(await _runs(settings), run), quiet=True)
+    show_outcome(display, ending, await outcome_of(settings, ending, target))
+    return exit_code_of(ending)
+
+
+async def decide_on(display: Display, run: str, name: ActName, *, call: str, by: str | None, reason: str) -> int:
+    """Send a person's act and say what came of it; `by` None is the user's name."""
+    act = make_act(call=call, by=user_name() if by is None else by, reason=reason)
+    return _show_decision(display, await decide(await _runs(client_settings()), run, name, act))
+
+
+async def cancel_run(display: Display, run: str) -> int:
+    """Stop a run."""
+    return _show_decision(display, await stop(await _runs(client_settings()), run))
+
+
+async def list_runs(display: Display, phase: Phase | None, limit: int) -> int:
+    """List runs, the newest first."""
+    runs = await _runs(client_settings())
+    found = await runs.list(await selection(runs.client, phase), limit)
+    display.document(found) if display.as_json else show_runs(display.out, found)
+    return OK
+
+
+async def show_all_agents(display: Display) -> int:
+    """List the agents; a file that is none is an error after the list."""
+    listing = list_agents(client_settings().agents_dir)
+    display.document(listing) if display.as_json else show_agents(display.out, listing.agents)
+    if listing.broken:
+        raise InputError("\n".join(broken.problem for broken in listing.broken))
+    return OK
+
+
+async def fetch_artifact(display: Display, run: str, handle: str, target: Path | None) -> int:
+    """Write an artifact to a file, into a folder or to stdout; as JSON, what it is and where it was written."""
+    async with opened_storage(client_settings()) as storage:
+        artifacts = storage.artifacts(run)
+        ref = await find_artifact(artifacts, run, handle)
+        path = await save(artifacts, ref, target) if target is not None else None
+        if display.as_json:
+            display.document({"artifact": ref, "handle": ref.handle, "file": path})
+        elif path is not None:
+            display.note(f"{ref.described()}: written to {path}")
+        else:
+            await write_artifact(display, artifacts, ref)
+    return OK
+
+
+async def show_config(display: Display) -> int:
+    """Show the settings in force, secrets masked."""
+    rows = describe(client_settings())
+    if display.as_json:
+        display.document([{"setting": name, "value": value, "from": origin} for name, value, origin in rows])
+    else:
+        show_settings(display.out, rows)
+    return OK
+
+
+async def _runs(settings: Settings) -> Runs:
+    return Runs(await connect(settings))
+
+
+async def _launch(display: Display, settings: Settings, order: Order, *, watch_it: bool) -> int:
+    runs = await _runs(settings)
+    with upload_progress(display, order.attachments) as report:
+        launched = await launch(runs, settings, order, report)
+    display.note(launched.note)
+    if display.as_json:
+        display.document({"kind": "started", **launched.model_dump()} if watch_it else launched, indent=None)
+    else:
+        display.out.print(f"{'attached to' if launched.attached else 'started'} {launched.id}")
+    if watch_it:
+        return await _watch(display, settings, runs, launched.id)
+    if not display.as_json:
+        display.note("\n".join(f"  {command_text(name, launched.id)}" for name in ("watch", "state", "result")))
+    return OK
+
+
+async def _watch(display: Display, settings: Settings, runs: Runs, run: str) -> int:
+    display.on_interrupt = _goes_on(run, "watch")
+    ending = await show_events(display, follow(runs, run))
+    if not display.as_json:
+        show_outcome(display, ending, await outcome_of(settings, ending))
+    return exit_code_of(ending)
+
+
+def _show_decision(display: Display, decision: Decision) -> int:
+    display.document(decision) if display.as_json else display.out.print(decision.said)
+    return OK
+
+
+def _goes_on(run: str, command: str) -> str:
+    return f"interrupted; the run goes on: {command_text(command, run)}"

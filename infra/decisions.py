@@ -1,0 +1,140 @@
+"""A person's act on a run, and what came of it: the signal is sent, then the run is watched for its effect."""
+
+import asyncio
+from datetime import timedelta
+from typing import Literal
+
+from pydantic import ValidationError
+
+from core.approvals import Act, ActName
+from core.entries import Decided, Refused, Resumed
+from core.errors import InputError, PerdureError
+from core.frozen import Frozen
+from core.view import StateView
+from infra.runs import NoWorker, RunNotFound, Runs
+from infra.temporal import ServerUnavailable
+
+PATIENCE = timedelta(seconds=5)
+POLL = timedelta(milliseconds=100)
+
+
+class ActRefused(PerdureError):
+    """The run is closed, or has recorded why it refuses the act; nothing was changed."""
+
+
+class Decision(Frozen):
+    """What came of an act: `applied`, or `sent` when nobody has looked at it yet. `said` is for people."""
+
+    run: str
+    act: ActName | Literal["cancel"]
+    status: Literal["applied", "sent"]
+    call: str = ""
+    said: str
+
+
+def make_act(*, call: str = "", by: str = "", reason: str = "") -> Act:
+    """Return the act.
+
+    Raises:
+        InputError: a part of it is too long.
+    """
+    try:
+        return Act(id=call, by=by, reason=reason)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        raise InputError(f"{problem['loc'][0]}: {problem['msg']}; make it shorter") from None
+
+
+async def decide(runs: Runs, run: str, name: ActName, act: Act) -> Decision:
+    """Send an act and wait for its effect, a few seconds at most. Without a worker it is kept and applied later.
+
+    Raises:
+        ActRefused: the run is closed, or refuses; says why.
+        RunNotFound, ServerUnavailable, InputError: as `Runs`; nothing was sent.
+    """
+    await _require_open(runs, run)
+    before = await _state(runs, run)
+    act = _named(before, name, act)
+    try:
+        await runs.send(run, name, act)
+    except RunNotFound:
+        await _require_open(runs, run)
+        raise
+    return await _effect(runs, run, name, act, before)
+
+
+async def stop(runs: Runs, run: str) -> Decision:
+    """Cancel a run and wait until it has closed, a few seconds at most; tools may take longer to stop.
+
+    Raises:
+        ActRefused: the run is closed.
+        RunNotFound, ServerUnavailable, InputError: as `Runs`; nothing was sent.
+    """
+    await _require_open(runs, run)
+    try:
+        await runs.cancel(run)
+    except RunNotFound:
+        await _require_open(runs, run)
+        raise
+    deadline = asyncio.get_running_loop().time() + PATIENCE.total_seconds()
+    while asyncio.get_running_loop().time() < deadline:
+        info = await runs.info(run)
+        if info.status != "running":
+            said = f"{run} is {info.status.replace('_', ' ')}"
+            return Decision(run=run, act="cancel", status="applied", said=said)
+        await asyncio.sleep(POLL.total_seconds())
+    waits = "it is closed as soon as its tools have stopped and a worker runs"
+    return Decision(run=run, act="cancel", status="sent", said=f"cancel was sent; {waits}")
+
+
+async def _require_open(runs: Runs, run: str) -> None:
+    ending = await runs.ending(run)
+    if ending is not None:
+        raise ActRefused(f"there is nothing to decide: run {run!r} has ended, {ending.said()}")
+
+
+def _named(before: StateView | None, name: ActName, act: Act) -> Act:
+    """Name the call that the person means: the only one that waits, as it was seen, and no later one."""
+    if name == "resume" or act.id or before is None or len(before.pending) != 1:
+        return act
+    return act.model_copy(update={"id": before.pending[0].id})
+
+
+async def _effect(runs: Runs, run: str, name: ActName, act: Act, before: StateView | None) -> Decision:
+    """Watch for what becomes of the act."""
+    known = before.steps if before is not None else 0
+    deadline = asyncio.get_running_loop().time() + PATIENCE.total_seconds()
+    while asyncio.get_running_loop().time() < deadline:
+        try:
+            after = await runs.state(run)
+        except NoWorker:
+            return _sent(run, name, act, "no worker is running, it will be applied when one is (make up)")
+        except ServerUnavailable:
+            return _sent(run, name, act, "then Temporal stopped answering; look again with: starter.py state")
+        for taken in reversed([taken for taken in after.acts if taken.step > known]):
+            match taken.entry:
+                case Refused(act=refused, why=why) if refused == name:
+                    raise ActRefused(f"{name} was refused: {why}")
+                case Decided() as decided if decided.approved == (name == "approve") and name != "resume":
+                    if act.id in {"", decided.call_id}:
+                        return _applied(run, name, decided.call_id)
+                case Resumed() if name == "resume":
+                    return _applied(run, name, "")
+        await asyncio.sleep(POLL.total_seconds())
+    return _sent(run, name, act, "its effect does not show yet; look again with: starter.py state")
+
+
+async def _state(runs: Runs, run: str) -> StateView | None:
+    try:
+        return await runs.state(run)
+    except NoWorker:
+        return None
+
+
+def _applied(run: str, name: ActName, call: str) -> Decision:
+    done = {"approve": "approved", "reject": "rejected", "resume": "resumed"}[name]
+    return Decision(run=run, act=name, status="applied", call=call, said=f"{done} {call or run}")
+
+
+def _sent(run: str, name: ActName, act: Act, why: str) -> Decision:
+    return Decision(run=run, act=name, status="sent", call=act.id, said=f"{name} was sent; {why}")

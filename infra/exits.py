@@ -1,0 +1,37 @@
+"""Exit codes: what a script learns from a command without reading its output."""
+
+from core.errors import PerdureError, StorageError, StoreRefused, StoreUnavailable
+from infra.decisions import ActRefused
+from infra.runs import Ending, NoWorker, RunNotFound
+from infra.store import ArtifactNotFound
+from infra.temporal import ServerUnavailable
+
+OK = 0
+FAILED = 1
+WRONG_INPUT = 2
+UNREACHABLE = 3
+NOT_FOUND = 4
+CANCELLED = 5
+INTERRUPTED = 130
+
+EXIT_CODES = """\
+Exit codes: 0 ok; 1 the run failed, was terminated or timed out, or its bytes are damaged; 2 wrong usage, input or \
+settings; 3 a server can't be reached; 4 no such run or artifact, or nothing to decide; 5 the run was cancelled; \
+130 interrupted (the run goes on)."""
+
+_BY_KIND: tuple[tuple[type[PerdureError] | tuple[type[PerdureError], ...], int], ...] = (
+    ((RunNotFound, ActRefused, ArtifactNotFound), NOT_FOUND),
+    ((ServerUnavailable, StoreUnavailable, NoWorker), UNREACHABLE),
+    (StoreRefused, WRONG_INPUT),
+    (StorageError, FAILED),
+)
+
+
+def exit_code(error: PerdureError) -> int:
+    """Return the exit code of an expected error; what is no other thing is the caller's mistake."""
+    return next((code for kinds, code in _BY_KIND if isinstance(error, kinds)), WRONG_INPUT)
+
+
+def exit_code_of(ending: Ending) -> int:
+    """Return the exit code of a command that waited for this end."""
+    return {"completed": OK, "cancelled": CANCELLED}.get(ending.run.status, FAILED)

@@ -1,0 +1,237 @@
+"""Starting a run: what a person ordered becomes the start input, and the run's id its idempotency key.
+
+Everything that can be checked without a server is checked first, so that a mistake starts and uploads nothing. The id
+of a run is its idempotency key: a second start under the same id finds the first run and stores nothing.
+"""
+
+import getpass
+import hashlib
+import secrets
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from temporalio.common import (
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
+from temporalio.exceptions import WorkflowAlreadyStartedError
+
+from core.agents import AgentFile, AgentHeader, PinnedAgent
+from core.artifacts import FULL_TEXT_BYTES, Artifacts
+from core.content import clean, cut, one_line, readable_bytes
+from core.errors import InputError
+from core.frozen import Frozen
+from core.runs import START_BYTES, AgentInput
+from infra.attachments import Attachment, Report, check_attachments, store_attachments
+from infra.runs import CALL_TIMEOUT, WORKFLOW, RunInfo, RunNotFound, Runs, check_run_id
+from infra.settings import Settings
+from infra.store import opened_storage
+from infra.temporal import AGENT_NAME, AGENT_PHASE, has_search_attributes
+
+SUMMARY_BYTES = 200
+DETAILS_BYTES = 8 * 1024
+AGAIN = frozenset({"failed", "cancelled", "terminated", "timed_out"})
+"""A run that ended so may be started again under its id."""
+
+
+class Order(Frozen):
+    """What a person wants run; checked, nothing is sent yet. `named` says that the person chose the id."""
+
+    id: str
+    named: bool
+    agent: AgentFile
+    task: str
+    attachments: tuple[Attachment, ...] = ()
+    model: str | None = None
+    by: str = ""
+
+    @property
+    def task_sha256(self) -> str:
+        """The hash of the whole task: memos hold only its beginning."""
+        return hashlib.sha256(self.task.encode()).hexdigest()
+
+
+class Launched(Frozen):
+    """A run that was started, or found (`attached`) under its id; `note` says what of it is not as ordered."""
+
+    id: str
+    run_id: str
+    attached: bool = False
+    note: str = ""
+
+
+def make_order(
+    agent: AgentFile,
+    task: str,
+    *,
+    attachments: Sequence[Path] = (),
+    run: str | None = None,
+    model: str | None = None,
+    by: str | None = None,
+) -> Order:
+    """Check what a person wants run. `run` None makes up an id, `by` None takes the user's name.
+
+    Raises:
+        InputError: an empty or endless task, a bad id, attachment or model.
+    """
+    task = clean(task)
+    if not task.strip():
+        raise InputError("the task is empty: say what the agent shall do")
+    if len(task.encode()) > FULL_TEXT_BYTES:
+        raise InputError(
+            f"the task has {readable_bytes(len(task.encode()))}, more than any model reads "
+            f"({readable_bytes(FULL_TEXT_BYTES)}): attach it as a file, and say in the task what to do with it"
+        )
+    return Order(
+        id=made_up_id(agent.name) if run is None else check_run_id(run),
+        named=run is not None,
+        agent=agent,
+        task=task,
+        attachments=check_attachments(attachments),
+        model=None if model is None else check_model(model),
+        by=user_name() if by is None else by,
+    )
+
+
+def made_up_id(agent: str) -> str:
+    """Make up an id: readable, and different each time."""
+    return f"{agent}-{datetime.now(UTC):%Y%m%d}-{secrets.token_hex(3)}"
+
+
+def check_model(model: str) -> str:
+    """Return the model's full name; a script's relative path is made absolute, since workers run elsewhere.
+
+    Raises:
+        InputError: no name, or no such script.
+    """
+    kind, _, file = model.strip().partition(":")
+    if not model.strip():
+        raise InputError("the model is empty; name one, such as anthropic:NAME, script:FILE or offline")
+    if kind != "script" or Path(file).is_absolute():
+        return model.strip()
+    if not file or not Path(file).is_file():
+        raise InputError(f"the model {clean(model)!r} names no file; script: takes a YAML file of replies")
+    return f"script:{Path(file).resolve()}"
+
+
+def user_name() -> str:
+    """Return who is at the keyboard; nothing where the system does not know."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""
+
+
+async def launch(runs: Runs, settings: Settings, order: Order, report: Report) -> Launched:
+    """Start the run, or attach to the one that has its id already. Idempotent by the id.
+
+    Raises:
+        InputError: an attachment can't be read any more, or all of it is too long for a start input.
+        StorageError, ServerUnavailable: nothing was started.
+    """
+    if order.named and (found := await _found(runs, order)):
+        return found
+    async with opened_storage(settings) as storage:
+        artifacts = storage.artifacts(order.id)
+        start = await _start_input(artifacts, order, report)
+    start = start.model_copy(
+        update={
+            "heartbeat_timeout": settings.heartbeat_timeout,
+            "search_attributes": await has_search_attributes(runs.client),
+        }
+    )
+    return await _start(runs, settings, order, fitted(start))
+
+
+async def _found(runs: Runs, order: Order) -> Launched | None:
+    """Return the run that has the id already, unless it may be started again."""
+    try:
+        info = await runs.info(order.id)
+    except RunNotFound:
+        return None
+    return None if info.status in AGAIN else _attached(info, order)
+
+
+def _attached(info: RunInfo, order: Order) -> Launched:
+    other = []
+    if info.agent != order.agent.name:
+        other.append(f"its agent is {info.agent or 'unknown'}, not {order.agent.name}")
+    if info.task_sha256 != order.task_sha256:
+        other.append(f"its task is another one ({info.task or 'unknown'})")
+    note = f"run {info.id} exists already ({info.status}); attached to it" + (": " + "; ".join(other) if other else "")
+    return Launched(id=info.id, run_id=info.run_id, attached=True, note=note)
+
+
+async def _start_input(artifacts: Artifacts, order: Order, report: Report) -> AgentInput:
+    header = order.agent.model_dump(include=set(AgentHeader.model_fields))
+    instructions = await artifacts.store_text(order.agent.instructions, "instructions.md", "text/markdown")
+    return AgentInput(
+        agent=PinnedAgent.model_validate({**header, "instructions": instructions}),
+        task=await artifacts.store_text(order.task, "task.txt"),
+        attachments=await store_attachments(artifacts, order.attachments, report),
+        model=order.model,
+        by=order.by,
+    )
+
+
+def fitted(start: AgentInput) -> AgentInput:
+    """Return the start input at a size that Temporal takes, without previews if need be.
+
+    Raises:
+        InputError: it is too long even so.
+    """
+    if len(start.model_dump_json().encode()) <= START_BYTES:
+        return start
+    bare = tuple(ref.model_copy(update={"preview": ""}) for ref in start.attachments)
+    start = start.model_copy(update={"attachments": bare})
+    size_bytes = len(start.model_dump_json().encode())
+    if size_bytes > START_BYTES:
+        raise InputError(
+            f"the start input has {readable_bytes(size_bytes)}, at most {readable_bytes(START_BYTES)} are sent: "
+            "attach fewer files with shorter names, or pack them into one"
+        )
+    return start
+
+
+async def _start(runs: Runs, settings: Settings, order: Order, start: AgentInput) -> Launched:
+    name, task = order.agent.name, one_line(order.task, 160)
+    attributes = [SearchAttributePair(AGENT_NAME, name), SearchAttributePair(AGENT_PHASE, "running")]
+    with runs.translated(order.id):
+        try:
+            handle = await runs.client.start_workflow(
+                WORKFLOW,
+                start,
+                id=order.id,
+                task_queue=settings.task_queue,
+                task_timeout=settings.workflow_task_timeout,
+                id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+                id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
+                search_attributes=TypedSearchAttributes(attributes if start.search_attributes else []),
+                memo={"agent": name, "task": task, "task_sha256": order.task_sha256},
+                static_summary=cut(f"{name}: {task}", SUMMARY_BYTES),
+                static_details=details(order),
+                rpc_timeout=CALL_TIMEOUT,
+            )
+        except WorkflowAlreadyStartedError:
+            return _attached(await runs.info(order.id), order)
+    return Launched(id=order.id, run_id=handle.result_run_id or "")
+
+
+def details(order: Order) -> str:
+    """Return the Markdown that the Temporal UI shows of what was ordered, and how to go on from there."""
+    run = shlex.quote(order.id)
+    fence = "~~~~"
+    parts = [f"### Task\n\n{fence}\n{cut(order.task, DETAILS_BYTES // 2).replace(fence, '~~~')}\n{fence}"]
+    if order.attachments:
+        shown = [f"- `{a.name.replace('`', ' ')}`, {readable_bytes(a.size_bytes)}" for a in order.attachments[:30]]
+        more = len(order.attachments) - len(shown)
+        parts.append("### Attachments\n\n" + "\n".join([*shown, *([f"- and {more} more"] if more else [])]))
+    commands = "\n".join(f"python starter.py {command} {run}" for command in ("watch", "state", "approve", "result"))
+    parts.append(f"### Watch, decide, read\n\n```\n{commands}\n```")
+    by = f" Started by {one_line(order.by, 80)}." if order.by else ""
+    parts.append(f"Agent `{order.agent.name}`: {order.agent.description}{by}")
+    return cut("\n\n".join(parts), DETAILS_BYTES)

@@ -1,0 +1,184 @@
+"""The client: start runs, watch them, decide, read what they have come to. Commands only; the work is in `infra`.
+
+Every command takes `--json`: one JSON document on stdout (`watch` and `start --follow`: one object a line) and nothing
+else; errors are then `{"error": {"kind", "message", "exit_code"}}` on stderr.
+
+Exit codes:
+    0    ok
+    1    the run failed, was terminated or timed out; or its bytes are missing or damaged
+    2    wrong usage, input or settings
+    3    a server can't be reached
+    4    no such run or artifact, or nothing to decide
+    5    the run was cancelled
+    130  interrupted; the run goes on
+"""
+
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from infra import client
+from infra.display import Display
+from infra.exits import EXIT_CODES, FAILED
+from infra.process import finish, leave, run_command
+from infra.selection import Phase
+
+app = typer.Typer(
+    help="Start AI agents that survive what dies around them; watch them, decide, read their results.",
+    epilog=EXIT_CODES,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
+CallArgument = Annotated[str, typer.Argument(metavar="[CALL]", help="Which call; not needed when only one waits.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for scripts.")]
+ByOption = Annotated[str | None, typer.Option("--by", help="Who decides; the user's name when left out.")]
+OutOption = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file instead.")]
+
+
+@app.command()
+def start(  # noqa: PLR0913 - each is an option of the command
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Name of an agent; see the command agents.")],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="What to do; - reads it from standard input.")],
+    *,
+    attach: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="A file for the agent, of any size; repeat for more.")
+    ] = None,
+    run: Annotated[
+        str | None, typer.Option("--id", help="Id of the run; a second start under it attaches to the first.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Overrides the agent's model: anthropic:NAME, script:FILE, offline, ...")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Watch the run until it ends.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Start a run of AGENT on TASK."""
+    display = Display(as_json=as_json)
+    return finish(
+        display,
+        client.start_run(display, agent, task, attachments=attach or (), run=run, model=model, watch_it=follow),
+    )
+
+
+@app.command()
+def watch(run: RunArgument, *, as_json: JsonOption = False) -> int:
+    """Watch a run until it ends; survives restarts of the worker and of Temporal."""
+    display = Display(as_json=as_json)
+    return finish(display, client.watch_run(display, run))
+
+
+@app.command()
+def state(run: RunArgument, *, as_json: JsonOption = False) -> int:
+    """Show where a run stands: phase, what waits for whom, usage, last steps."""
+    display = Display(as_json=as_json)
+    return finish(display, client.show_state(display, run))
+
+
+@app.command()
+def result(run: RunArgument, *, out: OutOption = None, as_json: JsonOption = False) -> int:
+    """Wait until a run has ended and write its text."""
+    display = Display(as_json=as_json)
+    return finish(display, client.fetch_result(display, run, out))
+
+
+@app.command()
+def approve(
+    run: RunArgument,
+    call: CallArgument = "",
+    *,
+    by: ByOption = None,
+    reason: Annotated[str, typer.Option(help="Why; kept with the decision.")] = "",
+    as_json: JsonOption = False,
+) -> int:
+    """Let a call that waits for approval run, exactly as state shows it."""
+    display = Display(as_json=as_json)
+    return finish(display, client.decide_on(display, run, "approve", call=call, by=by, reason=reason))
+
+
+@app.command()
+def reject(
+    run: RunArgument,
+    call: CallArgument = "",
+    *,
+    reason: Annotated[str, typer.Option(help="Why; the agent is told.")],
+    by: ByOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Refuse a call that waits for approval; the agent goes on and knows the reason."""
+    display = Display(as_json=as_json)
+    return finish(display, client.decide_on(display, run, "reject", call=call, by=by, reason=reason))
+
+
+@app.command()
+def resume(run: RunArgument, *, by: ByOption = None, as_json: JsonOption = False) -> int:
+    """Let a paused run go on; after a limit, this grants the same again."""
+    display = Display(as_json=as_json)
+    return finish(display, client.decide_on(display, run, "resume", call="", by=by, reason=""))
+
+
+@app.command()
+def cancel(run: RunArgument, *, as_json: JsonOption = False) -> int:
+    """Stop a run: its tools are stopped, its journal is closed properly."""
+    display = Display(as_json=as_json)
+    return finish(display, client.cancel_run(display, run))
+
+
+@app.command("list")
+def list_runs(
+    *,
+    phase: Annotated[Phase | None, typer.Option(help="Only runs in this phase.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many, the newest first.")] = 20,
+    as_json: JsonOption = False,
+) -> int:
+    """List runs, the newest first."""
+    display = Display(as_json=as_json)
+    return finish(display, client.list_runs(display, phase, limit))
+
+
+@app.command()
+def agents(*, as_json: JsonOption = False) -> int:
+    """List the agents that can be started, and the files that are wrong."""
+    display = Display(as_json=as_json)
+    return finish(display, client.show_all_agents(display))
+
+
+@app.command()
+def artifact(
+    run: RunArgument,
+    handle: Annotated[str, typer.Argument(metavar="HANDLE", help="As it was shown: a:3f9c21d04b7e.")],
+    *,
+    out: OutOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Fetch an artifact of a run: to stdout, a file or a folder. With --json only what it is, unless -o is given."""
+    display = Display(as_json=as_json)
+    return finish(display, client.fetch_artifact(display, run, handle, out))
+
+
+@app.command()
+def config(*, as_json: JsonOption = False) -> int:
+    """Show the settings in force and where each comes from; secrets are masked."""
+    display = Display(as_json=as_json)
+    return finish(display, client.show_config(display))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    return run_command(app, "starter.py", arguments)
+
+
+if __name__ == "__main__":
+    try:
+        exit_status = main(sys.argv[1:])
+    except BaseException:  # noqa: BLE001 - a bug: show it all, and still end safely
+        traceback.print_exc()
+        exit_status = FAILED
+    leave(exit_status)

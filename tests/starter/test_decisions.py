@@ -1,0 +1,115 @@
+"""What people do to a run from the client, and what they are told came of it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from temporalio.client import Client
+
+from core.errors import InputError
+from core.runs import RunResult
+from infra.decisions import ActRefused, decide, make_act, stop
+from infra.runs import NoWorker, RunNotFound, Runs
+from infra.s3 import S3BlobStore
+from infra.settings import Settings
+from tests.running import FakeModel, Running, calls, says, worker_for
+from tests.starter.commands import Starter
+from worker import build_worker
+
+TWO_CALLS = calls(
+    ("publish", '{"title": "One", "text": "first\\nsecond"}'), ("publish", '{"title": "Two", "text": "t"}')
+)
+ONE_CALL = calls(("publish", '{"title": "One", "text": "t"}'))
+
+
+@pytest.fixture
+async def asking(client: Client, own: Settings, blobs: S3BlobStore) -> AsyncIterator[Running]:
+    """A worker whose model calls a tool twice in its first turn, and then is done."""
+    async with worker_for(client, own, blobs, FakeModel([TWO_CALLS, says("Done.")])) as running:
+        yield running
+
+
+async def waiting(running: Running) -> str:
+    """Start a run that waits for approval, and return its id."""
+    handle = await running.start(tools=["publish"])
+    await running.until(handle, lambda state: len(state.pending) > 0, "a call waits")
+    return handle.id
+
+
+async def test_approve_and_reject_say_what_they_did(asking: Running, runs: Runs) -> None:
+    """Each decides the call that it names, and the run goes on with both."""
+    run = await waiting(asking)
+    approved = await decide(runs, run, "approve", make_act(call="t1c1", by="Ann"))
+    assert (approved.status, approved.said) == ("applied", "approved t1c1")
+    rejected = await decide(runs, run, "reject", make_act(by="Ben", reason="not now"))
+    assert (rejected.status, rejected.said) == ("applied", "rejected t1c2")
+    result = await asking.result(asking.client.get_workflow_handle(run, result_type=RunResult))
+    assert result.calls == {"publish": 1}
+
+
+async def test_a_refusal_is_told_with_its_reason(asking: Running, runs: Runs) -> None:
+    """What does not wait can't be approved, a run that runs can't be resumed, and two calls need a name."""
+    run = await waiting(asking)
+    with pytest.raises(ActRefused, match="approve was refused: 't9c9' does not wait for approval; waiting: t1c1, t1c2"):
+        await decide(runs, run, "approve", make_act(call="t9c9"))
+    with pytest.raises(ActRefused, match="several calls wait: name one"):
+        await decide(runs, run, "reject", make_act(reason="why"))
+    with pytest.raises(ActRefused, match="resume was refused: the run is not paused"):
+        await decide(runs, run, "resume", make_act())
+    assert len((await runs.state(run)).pending) == 2
+    await stop(runs, run)
+
+
+async def test_a_decision_without_a_worker_is_kept_and_applied_later(
+    client: Client, own: Settings, blobs: S3BlobStore, runs: Runs
+) -> None:
+    """The signal waits on the server; a query does not hang meanwhile, and the next worker applies the decision."""
+    model = FakeModel([ONE_CALL, says("Done.")])
+    async with worker_for(client, own, blobs, model) as running:
+        run = await waiting(running)
+    with pytest.raises(NoWorker, match="make up"):
+        await runs.progress(run)
+    decision = await decide(runs, run, "approve", make_act())
+    assert decision.status == "sent"
+    assert "no worker is running" in decision.said
+    async with build_worker(client, running.settings, blobs, model):
+        result = await client.get_workflow_handle(run, result_type=RunResult).result()
+    assert result.calls == {"publish": 1}
+
+
+async def test_a_closed_run_says_how_it_ended(asking: Running, runs: Runs) -> None:
+    """Nothing can be decided any more, and nothing is cancelled twice."""
+    run = await waiting(asking)
+    stopped = await stop(runs, run)
+    assert stopped.said == f"{run} is cancelled"
+    with pytest.raises(ActRefused, match="has ended, cancelled"):
+        await decide(runs, run, "approve", make_act())
+    with pytest.raises(ActRefused, match="has ended, cancelled"):
+        await stop(runs, run)
+
+
+async def test_no_such_run_is_told_as_such(runs: Runs) -> None:
+    """An id that nobody knows is no error of the server's."""
+    with pytest.raises(RunNotFound, match="there is no run 'nobody'"):
+        await decide(runs, "nobody", "approve", make_act())
+
+
+async def test_the_commands_decide_and_their_exit_codes_tell(asking: Running, starter: Starter) -> None:
+    """`state` shows the exact arguments and the command to type; `approve`, `reject` and `cancel` do what they say."""
+    run = await waiting(asking)
+    shown = await starter("state", run)
+    assert f"python starter.py approve {run} t1c1" in shown.out
+    assert "  text:\n  │ first\n  │ second\n" in shown.out
+    approved = await starter("approve", run, "t1c1", "--json")
+    assert (approved.code, approved.json()["said"]) == (0, "approved t1c1")
+    refused = await starter("approve", run, "t1c1", "--json")
+    assert (refused.code, refused.out, refused.error()["kind"]) == (4, "", "ActRefused")
+    rejected = await starter("reject", run, "--reason", "not now", "--by", "Ben")
+    assert (rejected.code, rejected.out) == (0, "rejected t1c2\n")
+    assert (await starter("result", run)).out == "Done.\n"
+    assert "has ended, completed" in (await starter("cancel", run)).err
+
+
+def test_an_act_that_is_too_long_is_refused() -> None:
+    """Nothing is sent that the run would refuse anyway."""
+    with pytest.raises(InputError, match="make it shorter"):
+        make_act(reason="x" * 5000)

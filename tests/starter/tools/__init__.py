@@ -1,0 +1,1 @@
+"""The tools of the agents that these tests start."""
