@@ -19,15 +19,20 @@ from core.entries import (
 from core.tools import Call
 
 SUMMARY_CHARACTERS = 160
+RESULT_CHARACTERS = 90
 
 
 def summary(call: Call) -> str:
     """Say what a call does in one line: `query_artifact: sql=SELECT ..., artifacts=["a:3f9c21d04b7e"]`."""
-    return one_line(f"{call.name}: {arguments_line(call)}", SUMMARY_CHARACTERS)
+    return one_line(f"{call.name}: {_arguments(call)}", SUMMARY_CHARACTERS)
 
 
 def arguments_line(call: Call) -> str:
-    """Write a call's arguments in one line; the ones that aren't JSON as they are."""
+    """Write a call's arguments in one line, for where the tool's name stands already."""
+    return one_line(_arguments(call), SUMMARY_CHARACTERS)
+
+
+def _arguments(call: Call) -> str:
     if call.arguments.artifact is not None:
         return call.arguments.artifact.described()
     try:
@@ -66,7 +71,8 @@ def _what(entry: Entry) -> str:
             calls = ", ".join(call.name for call in entry.calls)
             return " | ".join(part for part in (entry.text.shown(), f"calls {calls}" if calls else "") if part)
         case ToolFinished():
-            return f"{entry.tool} {'failed' if entry.failed else 'done'}: {entry.content.shown()}"
+            shown = one_line(entry.content.shown(), RESULT_CHARACTERS)
+            return f"{entry.tool} {'failed' if entry.failed else 'done'}: {shown}"
         case ApprovalRequested():
             return f"{entry.tool} waits for approval ({entry.call_id})"
         case Decided():

@@ -34,9 +34,17 @@ from core.tools import Call
 
 RECENT_LINES = 20
 ARTIFACTS_KEPT = 50
+ACTS_KEPT = 10
 
 Phase = Literal["opening", "thinking", "acting", "awaiting_approval", "paused", "completed", "failed", "cancelled"]
 CallStatus = Literal["proposed", "awaiting_approval", "approved", "rejected", "running", "finished"]
+
+
+class TakenAct(Frozen):
+    """What became of a person's act, and at which step."""
+
+    step: int
+    entry: Decided | Resumed | Refused = Field(discriminator="kind")
 
 
 class OpenCall(Frozen):
@@ -74,7 +82,11 @@ class RunState(Frozen):
     usage: Usage = Usage()
     calls: dict[str, int] = Field(default_factory=dict)
     artifacts: tuple[ArtifactRef, ...] = ()
+    steps: int = 0
+    """Entries so far: the last `recent` line is that of this step."""
     recent: tuple[str, ...] = ()
+    acts: tuple[TakenAct, ...] = ()
+    """What became of the newest acts of people."""
     outcome: Outcome | None = None
     reason: str = ""
 
@@ -110,9 +122,15 @@ class RunState(Frozen):
 def apply(state: RunState, entry: Entry) -> RunState:
     """Return the state after an entry. Pure; the entry also joins the tail, results in the order of their calls."""
     after = _fold(state, entry)
-    changes: dict[str, object] = {"updated_at": entry.at, "recent": (*after.recent, line(entry))[-RECENT_LINES:]}
+    changes: dict[str, object] = {
+        "updated_at": entry.at,
+        "steps": after.steps + 1,
+        "recent": (*after.recent, line(entry))[-RECENT_LINES:],
+    }
     if not isinstance(entry, ToolFinished):
         changes["tail"] = (*after.tail, entry)
+    if isinstance(entry, Decided | Resumed | Refused):
+        changes["acts"] = (*after.acts, TakenAct(step=after.steps + 1, entry=entry))[-ACTS_KEPT:]
     return _waiting(after.model_copy(update=changes), entry.at)
 
 

@@ -10,7 +10,9 @@ from core.frozen import Frozen
 from core.journal import Head
 from core.lines import readable_arguments, summary
 from core.runs import RunSpec
-from core.state import OpenCall, Phase, RunState
+from core.state import OpenCall, Phase, RunState, TakenAct
+
+COMMAND = "python starter.py"
 
 DETAILS_BYTES = 12 * 1024
 """Longest text for the Temporal UI."""
@@ -38,7 +40,10 @@ class StateView(Frozen):
     usage: Usage
     calls: dict[str, int]
     artifacts: tuple[ArtifactRef, ...]
+    steps: int
+    """Entries so far; two views compare by it."""
     recent: tuple[str, ...]
+    acts: tuple[TakenAct, ...]
     started_at: datetime | None
     waited_seconds: float
     head: Head | None
@@ -73,13 +78,21 @@ def state_view(spec: RunSpec | None, state: RunState) -> StateView:
         usage=state.usage,
         calls=state.calls,
         artifacts=state.artifacts,
+        steps=state.steps,
         recent=state.recent,
+        acts=state.acts,
         started_at=state.started_at,
         waited_seconds=state.waited_seconds,
         head=state.head,
         outcome=state.outcome,
         reason=state.reason,
     )
+
+
+def new_lines(before: StateView | None, after: StateView) -> tuple[str, ...]:
+    """Return the lines that came after an earlier view; of None, all that are kept."""
+    count = len(after.recent) if before is None else min(after.steps - before.steps, len(after.recent))
+    return after.recent[len(after.recent) - max(count, 0) :]
 
 
 def progress(state: RunState) -> Progress:
@@ -104,7 +117,7 @@ def details(spec: RunSpec | None, state: RunState, workflow_id: str) -> str:
     if state.paused is not None:
         parts.append(
             f"### Paused\n\n{state.paused.why}\n\nTo go on, send signal `resume` with `{{}}`, or type:\n\n"
-            f"```\npython starter.py resume {workflow_id}\n```"
+            f"```\n{COMMAND} resume {workflow_id}\n```"
         )
     if state.running:
         parts.append("### Running\n\n" + "\n".join(f"- {_code(summary(entry.call))}" for entry in state.running))
@@ -126,13 +139,17 @@ def _headline(spec: RunSpec | None, state: RunState) -> str:
 
 def _waiting(entry: OpenCall, workflow_id: str) -> str:
     call = entry.call
+    artifact = call.arguments.artifact
+    whole = (
+        f"The whole arguments:\n\n```\n{COMMAND} artifact {workflow_id} {artifact.handle}\n```\n\n" if artifact else ""
+    )
     asked = f" since {entry.asked_at:%Y-%m-%d %H:%M:%S} UTC" if entry.asked_at else ""
     return (
         f"### Waits for approval: {call.name} ({call.id}){asked}\n\n"
         f"```\n{_fenced(_shown_arguments(call.arguments))}\n```\n\n"
-        f"To decide, send signal `approve` or `reject` with\n\n"
+        f"{whole}To decide, send signal `approve` or `reject` with\n\n"
         f"```json\n{json.dumps({'id': call.id, 'by': 'your name', 'reason': 'why'})}\n```\n\n"
-        f"or type\n\n```\npython starter.py approve {workflow_id} {call.id}\n```"
+        f"or type\n\n```\n{COMMAND} approve {workflow_id} {call.id}\n```"
     )
 
 

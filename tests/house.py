@@ -8,7 +8,7 @@ from pathlib import Path
 LINES = {"tests": 500, "core": 300, "infra": 300}
 OTHER_LINES = 250
 TOP = {
-    ".ci", ".gitignore", "CHANGELOG.md", "LICENSE", "Makefile", "README.md", "activities", "agents", "core", "infra",
+    ".ci", ".gitignore", "CHANGELOG.md", "Makefile", "README.md", "activities", "agents", "core", "infra",
     "pipelines", "pyproject.toml", "starter.py", "tests", "worker.py", "workflows",
 }  # fmt: skip
 

@@ -167,7 +167,7 @@ class Agent:
         return closed
 
     async def _close_cancelled(self) -> None:
-        """Stop what runs, keep what it gave, and close the journal: a cancelled run can be read as any other."""
+        """Stop what runs, keep what it gave, and close the journal: it can be read as that of any other run."""
         for task in self._calls.values():
             task.cancel()
         await asyncio.gather(*self._calls.values(), return_exceptions=True)
@@ -214,8 +214,7 @@ class Agent:
         """Wait until a call has ended or a person has acted."""
         seen = self._changes
         await workflow.wait_condition(lambda: self._changes != seen or self._crashed() is not None)
-        crashed = self._crashed()
-        if crashed is not None:
+        if (crashed := self._crashed()) is not None:
             crashed.result()
 
     def _crashed(self) -> asyncio.Task[None] | None:

@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from core.entries import ToolFinished
     from core.failures import TIMED_OUT, Failure, failed_result
     from core.journal import Head
-    from core.lines import summary
+    from core.lines import arguments_line
     from core.runs import Asked, AskInput, CloseInput, CommitInput, OpenInput, RunResult, RunSpec, ToolInput
     from core.tools import Call, ToolOutcome
     from workflows.policies import JOURNAL_RETRY, JOURNAL_TIMEOUT, MODEL_RETRY, MODEL_TIMEOUT, tool_retry
@@ -90,7 +90,7 @@ async def run_call(spec: RunSpec, call: Call, turn: int) -> ToolFinished | Failu
             heartbeat_timeout=spec.heartbeat_timeout,
             retry_policy=tool_retry(policy),
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=summary(call),
+            summary=arguments_line(call),
         )
     except ActivityError as error:
         failure = _failure(error)

@@ -62,7 +62,7 @@ async def test_each_tool_is_an_activity_of_its_own_name(running: Running, model:
     history = await handle.fetch_history()
     assert cost_of(history).activities == {"open_run": 1, "ask_model": 2, "echo": 1, "close_run": 1}
     summaries = [event.user_metadata.summary.data.decode() for event in history.events]
-    assert '"echo: text=seven"' in summaries
+    assert '"text=seven"' in summaries
 
 
 async def test_calls_of_one_turn_run_together_and_are_recorded_in_order(running: Running, model: FakeModel) -> None:
