@@ -9,10 +9,10 @@ INSTALLED := $(VENV)/installed
 .PHONY: help demo up test check format lock histories clean
 
 help:  ## list what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED)  ## an agent at work on real data, with a killed worker and an approval: FILE=my.csv TASK="..." for your own
-	@$(BIN)/python -m infra.demo $(if $(FILE),--file "$(FILE)") $(if $(TASK),--task "$(TASK)")
+	@$(BIN)/python -m infra.demo $(if $(FILE),--file "$$FILE") $(if $(TASK),--task "$$TASK")
 
 up: $(INSTALLED)  ## the local servers and a worker, in the foreground, until Ctrl-C
 	@$(BIN)/python -m infra.local

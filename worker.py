@@ -3,13 +3,15 @@
 SIGTERM and SIGINT drain: no new work is taken, what runs may end within the graceful shutdown timeout; what can't is
 handed over to another worker by the rules of its effect.
 
-Exit codes: 0 drained; 2 wrong settings or input; 3 a server can't be reached.
+Exit codes: 0 drained; 1 a bug, told with its traceback; 2 wrong settings, credentials or tools; 3 a server can't be
+reached.
 """
 
 import asyncio
 import os
 import signal
 import sys
+import traceback
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -21,19 +23,22 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
+from activities.compaction import CompactionActivities
 from activities.journal import JournalActivities
 from activities.model import ModelActivities
 from activities.tool_call import ToolCalls
 from activities.toolbox import Toolbox
-from core.errors import PerdureError, StorageError
+from core.errors import PerdureError
 from core.ports import BlobStore, ChatModel
 from core.storage import Storage
+from infra.exits import FAILED, OK, exit_code
 from infra.logging import configure_logging
 from infra.models import Models, choose_default_model
 from infra.patience import PatientBlobStore
+from infra.process import leave
 from infra.s3 import S3BlobStore
 from infra.settings import Settings, load_settings
-from infra.temporal import ServerUnavailable, connect
+from infra.temporal import connect
 from workflows.agent import Agent
 
 log = structlog.get_logger(__name__)
@@ -52,6 +57,7 @@ def build_worker(client: Client, settings: Settings, blobs: BlobStore, model: Ch
     storage = Storage(PatientBlobStore(blobs), settings.journal_cache_bytes)
     journal = JournalActivities(storage, toolbox, default_model(settings))
     asking = ModelActivities(storage, toolbox, model)
+    compaction = CompactionActivities(storage, model)
     calls = ToolCalls(
         toolbox,
         storage,
@@ -63,7 +69,14 @@ def build_worker(client: Client, settings: Settings, blobs: BlobStore, model: Ch
         client,
         task_queue=settings.task_queue,
         workflows=[Agent],
-        activities=[journal.open_run, journal.commit, journal.close_run, asking.ask_model, *calls.activities()],
+        activities=[
+            journal.open_run,
+            journal.commit,
+            journal.close_run,
+            asking.ask_model,
+            compaction.compact,
+            *calls.activities(),
+        ],
         workflow_runner=SandboxedWorkflowRunner(
             restrictions=SandboxRestrictions.default.with_passthrough_modules("core", "activities")
         ),
@@ -126,18 +139,16 @@ def main() -> int:
         settings = load_settings()
         configure_logging(settings)
         asyncio.run(run_worker(settings))
-    except (ServerUnavailable, StorageError) as error:
-        print(f"worker: {error}", file=sys.stderr)  # noqa: T201 - for the person who started it, before there is a log
-        return 3
     except PerdureError as error:
-        print(f"worker: {error}", file=sys.stderr)  # noqa: T201 - as above
-        return 2
-    return 0
+        print(f"worker: {error}", file=sys.stderr)  # noqa: T201 - for the person who started it, before there is a log
+        return exit_code(error)
+    return OK
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # temporalio on CPython 3.11 can abort when objects are collected at interpreter exit: leave before that.
-    os._exit(code)
+    try:
+        exit_status = main()
+    except BaseException:  # noqa: BLE001 - a bug: show it all, and still end safely
+        traceback.print_exc()
+        exit_status = FAILED
+    leave(exit_status)

@@ -8,15 +8,37 @@ from temporalio import activity
 
 from activities.boundary import bordered
 from activities.toolbox import Toolbox
-from core.entries import Started
+from core.artifacts import Artifacts
+from core.content import Content, cut
+from core.entries import Entry, Forked, Messaged, RunRef, Started
 from core.errors import InputError
+from core.fold import apply
+from core.forks import entries_through, whole_commits
 from core.journal import Head
-from core.runs import AgentInput, CloseInput, CommitInput, Manifest, OpenInput, RunResult, RunSpec
+from core.lines import readable_arguments
+from core.prompt import configuration_of, tool_tokens
+from core.runs import (
+    AgentInput,
+    CloseInput,
+    CommitInput,
+    Committed,
+    ForkFrom,
+    Manifest,
+    Opened,
+    OpenInput,
+    RunResult,
+    RunSpec,
+)
 from core.scopes import manifest_key
+from core.state import RunState
 from core.storage import Storage
-from core.tools import PinnedTool
+from core.tools import Call, PinnedTool
 
 log = structlog.get_logger(__name__)
+
+
+CARRIED_BYTES = 512
+"""Longest arguments of an open call that travel inline into a new Temporal run."""
 
 
 class JournalActivities:
@@ -29,45 +51,97 @@ class JournalActivities:
 
     @activity.defn
     @bordered
-    async def open_run(self, opening: OpenInput) -> RunSpec:
-        """Resolve the agent's tools on this worker, and commit the first entry: all that never changes in flight.
+    async def open_run(self, opening: OpenInput) -> Opened:
+        """Resolve the agent's tools on this worker, and commit all that never changes in flight.
+
+        A fork goes on from its origin's journal, and its state is what the origin's was at that point.
 
         Raises:
-            InputError: an empty task, or a tool that this worker does not have; not retried.
+            InputError: an empty task, a tool that this worker does not have, a turn that is not there; not retried.
             StorageError: by its own verdict.
         """
         run, start = opening.run, opening.start
-        tools = self._pinned_tools(start)
+        configuration, head, state = await (
+            self._started(run, start) if start.fork is None else self._forked(run, start, start.fork)
+        )
+        log.info("run opened", agent=start.agent.name, model=configuration.model, attachments=len(start.attachments))
+        spec = RunSpec(
+            run=run,
+            agent=start.agent.name,
+            model=configuration.model,
+            limits=start.agent.limits,
+            context=start.agent.context,
+            tools=tuple(tool.policy for tool in configuration.tools),
+            tool_tokens=tool_tokens(configuration),
+            opening=head,
+            heartbeat_timeout=start.heartbeat_timeout,
+            events_per_generation=start.events_per_generation,
+            search_attributes=start.search_attributes,
+        )
+        return Opened(spec=spec, state=state.model_copy(update={"head": head, "started_at": opening.started_at}))
+
+    async def _started(self, run: RunRef, start: AgentInput) -> tuple[Started | Forked, Head, RunState]:
+        """Begin a journal."""
         if start.task.artifact is None and not (start.task.text or "").strip():
             raise InputError("the task is empty; say what the agent shall do")
-        model = start.model or start.agent.model or self._default_model
         started = Started(
             at=datetime.now(UTC),
             run=run,
             agent=start.agent,
-            model=model,
-            tools=tools,
+            model=self._model(start),
+            tools=self._pinned_tools(start),
             task=start.task,
             attachments=start.attachments,
             by=start.by,
         )
-        head = await self._storage.journal(run.scope).append(None, [started])
-        log.info("run opened", agent=start.agent.name, model=model, attachments=len(start.attachments))
-        return RunSpec(
+        return started, await self._storage.journal(run.scope).append(None, [started]), RunState()
+
+    async def _forked(self, run: RunRef, start: AgentInput, fork: ForkFrom) -> tuple[Started | Forked, Head, RunState]:
+        """Go on from another run's journal: its commits up to the turn are shared, the entries behind them repeated."""
+        journal = self._storage.journal(run.scope)
+        commits = (*await journal.commits(fork.head), fork.tail)
+        entries = [entry for commit in commits for entry in commit]
+        count = entries_through(entries, fork.turn)
+        whole, rest = whole_commits(commits[:-1], count)
+        rest = [*rest, *entries[sum(map(len, commits[:-1])) : count]]
+        origin = configuration_of(entries)
+        same_agent = start.agent == origin.agent
+        forked = Forked(
+            at=datetime.now(UTC),
+            turn=fork.turn,
             run=run,
-            agent=start.agent.name,
-            model=model,
-            limits=start.agent.limits,
-            tools=tuple(tool.policy for tool in tools),
-            opening=head,
-            heartbeat_timeout=start.heartbeat_timeout,
+            agent=start.agent,
+            model=start.model or (origin.model if same_agent else self._model(start)),
+            tools=origin.tools if same_agent else self._pinned_tools(start),
+            task=origin.task,
+            attachments=(*origin.attachments, *start.attachments),
+            by=start.by,
+            origin=fork.run,
+            origin_turn=fork.turn,
         )
+        new: list[Entry] = [*rest, forked]
+        if fork.message is not None:
+            new.append(Messaged(at=forked.at, turn=fork.turn, by=start.by, text=fork.message))
+        head = await journal.append(await journal.rewound(fork.head, whole) if whole else None, new)
+        state = RunState()
+        for entry in (*entries[:count], *new[len(rest) :]):
+            state = apply(state, entry)
+        return forked, head, state.model_copy(update={"tail": (), "tail_bytes": 0, "steps": 0, "recent": ()})
 
     @activity.defn
     @bordered
-    async def commit(self, commit: CommitInput) -> Head:
-        """Write the tail behind the head and return the new head. Raises `StorageError`s, by their own verdict."""
-        return await self._storage.journal(commit.run.scope).append(commit.head, commit.tail)
+    async def commit(self, commit: CommitInput) -> Committed:
+        """Write the tail behind the head; store the long arguments of calls that are to be carried on.
+
+        Raises:
+            StorageError: by its own verdict.
+        """
+        scope = commit.run.scope
+        artifacts = self._storage.artifacts(scope)
+        calls = [await _with_stored_arguments(call, artifacts) for call in commit.calls]
+        journal = self._storage.journal(scope)
+        head = await journal.append(commit.head, commit.tail) if commit.tail else commit.head
+        return Committed(head=head, calls=tuple(calls))
 
     @activity.defn
     @bordered
@@ -86,6 +160,9 @@ class JournalActivities:
         log.info("run closed", outcome=result.outcome, turns=result.turns, seconds=round(result.seconds, 1))
         return result
 
+    def _model(self, start: AgentInput) -> str:
+        return start.model or start.agent.model or self._default_model
+
     def _pinned_tools(self, start: AgentInput) -> tuple[PinnedTool, ...]:
         unknown = [name for name in start.agent.tools if name not in self._toolbox.names]
         if unknown:
@@ -97,3 +174,12 @@ class JournalActivities:
             )
             for name in start.agent.tools
         )
+
+
+async def _with_stored_arguments(call: Call, artifacts: Artifacts) -> Call:
+    text = call.arguments.text
+    if text is None or len(text.encode()) <= CARRIED_BYTES:
+        return call
+    ref = await artifacts.store_bytes(text.encode(), f"{call.id}-arguments.json", "application/json")
+    preview = cut(readable_arguments(text), CARRIED_BYTES)
+    return call.model_copy(update={"arguments": Content(artifact=ref.model_copy(update={"preview": preview}))})

@@ -16,13 +16,14 @@ from activities.toolbox import Toolbox
 from core.artifacts import Artifacts
 from core.chat import ChatReply, ChatRequest, ProposedCall
 from core.content import PREVIEW_BYTES, Content, clean, cut, one_line
-from core.entries import Entry, Replied, RunRef, Started, size_bytes
-from core.errors import BlobCorrupt, StoreUnavailable
+from core.entries import Entry, Replied, RunRef, size_bytes
+from core.errors import StoreUnavailable
 from core.journal import Head
 from core.lines import readable_arguments
 from core.ports import ChatModel
-from core.prompt import full_texts, instructions, prompt
+from core.prompt import configuration_of, full_texts, instructions, prompt
 from core.runs import Asked, AskInput
+from core.state import TOKEN_BYTES
 from core.steps import TAIL_BYTES, TAIL_ENTRIES
 from core.storage import Storage
 from core.tools import Call
@@ -64,7 +65,8 @@ class ModelActivities:
         reply = await self._model.reply(request)
         seconds = time.monotonic() - began
         replied = await self._recorded(reply, ask.turn, request.model, artifacts, entries)
-        replied = replied.model_copy(update={"seconds": round(seconds, 3)})
+        prompt_tokens = reply.usage.input_tokens or len(request.model_dump_json()) // TOKEN_BYTES
+        replied = replied.model_copy(update={"seconds": round(seconds, 3), "prompt_tokens": prompt_tokens})
         log.info(
             "model replied",
             model=request.model,
@@ -76,9 +78,7 @@ class ModelActivities:
         return Asked(reply=replied, head=await self._committed(ask.run, ask.head, (*ask.tail, replied)))
 
     async def _request(self, entries: Sequence[Entry], artifacts: Artifacts) -> ChatRequest:
-        started = entries[0]
-        if not isinstance(started, Started):
-            raise BlobCorrupt(f"the journal does not open a run: it begins with {started.kind}")
+        started = configuration_of(entries)
         texts = {
             ref.sha256: await artifacts.read_text(Content(artifact=ref)) for ref in full_texts(entries, started.model)
         }

@@ -50,7 +50,7 @@ class Workspace:
 
     async def attachments(self) -> tuple[Attachment, ...]:
         """Return the run's attachments under the names that tools use, in their order. Downloads nothing."""
-        started = await self._journal.first(self._opening)
+        started = await self._journal.configuration(self._opening)
         names = safe_names([ref.name for ref in started.attachments])
         return tuple(Attachment(name, ref) for name, ref in zip(names, started.attachments, strict=True))
 

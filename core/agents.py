@@ -1,5 +1,7 @@
 """An agent as its file says, and as it is pinned when a run starts."""
 
+from typing import Literal
+
 from pydantic import Field, field_validator, model_validator
 
 from core.content import Content
@@ -20,6 +22,25 @@ class Limits(Frozen):
     """Calls of one turn that are run at all; the model is told of the others that they were not."""
 
 
+ContextPolicy = Literal["accumulate", "compact", "reset"]
+
+
+class Context(Frozen):
+    """What of the conversation a model call is sent.
+
+    `accumulate`: all of it, until the model takes no more. `compact`: when the prompt would pass `share` of the window,
+    older exchanges become a summary. `reset`: each call sees the task, a digest of the results, and the last exchanges.
+    """
+
+    policy: ContextPolicy = "compact"
+    window_tokens: int = Field(default=128_000, ge=1_000)
+    """The model's context window, prompt and reply together."""
+    share: float = Field(default=0.75, gt=0, lt=1)
+    """The part of the window that prompt, tools and reserved output may take before the conversation is compacted."""
+    keep_turns: int = Field(default=6, ge=1, le=100)
+    """How many of the last exchanges stay word for word."""
+
+
 class AgentHeader(Frozen):
     """The front matter of an agent's file."""
 
@@ -29,6 +50,7 @@ class AgentHeader(Frozen):
     tools: tuple[str, ...] = ()
     approval: dict[str, Approval] = Field(default_factory=dict)
     limits: Limits = Limits()
+    context: Context = Context()
 
     @field_validator("tools")
     @classmethod

@@ -34,10 +34,9 @@ class EntryBase(Frozen):
     turn: int = 0
 
 
-class Started(EntryBase):
-    """The first entry: all that is fixed when a run opens. Later activities read their configuration here."""
+class Configuration(EntryBase):
+    """What is fixed when a run opens. Activities read it from the journal, at the head that the run opened with."""
 
-    kind: Literal["started"] = "started"
     run: RunRef
     agent: PinnedAgent
     model: str
@@ -45,6 +44,43 @@ class Started(EntryBase):
     task: Content
     attachments: tuple[ArtifactRef, ...] = ()
     by: str = ""
+
+
+class Started(Configuration):
+    """The first entry of a journal."""
+
+    kind: Literal["started"] = "started"
+
+
+class Forked(Configuration):
+    """Here a new run goes on from another one's journal: all before is the origin's, up to the end of a turn of it."""
+
+    kind: Literal["forked"] = "forked"
+    origin: RunRef
+    origin_turn: int
+
+
+class Messaged(EntryBase):
+    """What a person tells the agent; the model reads it with its next call."""
+
+    kind: Literal["messaged"] = "messaged"
+    by: str = ""
+    text: Content
+
+
+class Compacted(EntryBase):
+    """From here on the model sees a summary instead of the entries before `keep_from` (their number, from 0).
+
+    The journal keeps them all. `fallback` says that no summary could be had, and the oldest exchanges were dropped.
+    """
+
+    kind: Literal["compacted"] = "compacted"
+    summary: Content
+    keep_from: int = Field(ge=0)
+    fallback: str = ""
+    usage: Usage = Usage()
+    prompt_tokens: int = 0
+    """The size of the prompt after it, estimated."""
 
 
 class Replied(EntryBase):
@@ -58,6 +94,8 @@ class Replied(EntryBase):
     model: str = ""
     native: Content | None = None
     seconds: float = 0.0
+    prompt_tokens: int = 0
+    """The size of the prompt that it answers: as the provider counted it, else estimated."""
 
 
 class ToolFinished(EntryBase):
@@ -130,7 +168,19 @@ class Closed(EntryBase):
 
 
 Entry = Annotated[
-    Started | Replied | ToolFinished | ApprovalRequested | Decided | Refused | Told | Paused | Resumed | Closed,
+    Started
+    | Forked
+    | Messaged
+    | Replied
+    | ToolFinished
+    | Compacted
+    | ApprovalRequested
+    | Decided
+    | Refused
+    | Told
+    | Paused
+    | Resumed
+    | Closed,
     Field(discriminator="kind"),
 ]
 

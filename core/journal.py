@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from core.entries import Entry, Started
+from core.entries import Entry, Forked, Started
 from core.errors import BlobCorrupt
 from core.frozen import Frozen
 from core.ports import BlobStore
@@ -22,6 +22,7 @@ from core.scopes import node_key
 
 Commit = tuple[Entry, ...]
 JOURNAL_CACHE_BYTES = 64 * 1024 * 1024
+CONFIGURATIONS_KEPT = 200
 
 
 class Head(Frozen):
@@ -60,6 +61,7 @@ class JournalCache:
         self._limit_bytes = limit_bytes
         self._journals: OrderedDict[str, Loaded] = OrderedDict()
         self._size_bytes = 0
+        self._configurations: OrderedDict[str, Started | Forked] = OrderedDict()
 
     def get(self, sha256: str) -> Loaded | None:
         """Return the journal up to this head, or None."""
@@ -75,6 +77,16 @@ class JournalCache:
         self._size_bytes += journal.size_bytes
         while self._size_bytes > self._limit_bytes:
             self._size_bytes -= self._journals.popitem(last=False)[1].size_bytes
+
+    def configuration(self, sha256: str) -> Started | Forked | None:
+        """Return what the run of this opening was started with, or None when it is not kept."""
+        return self._configurations.get(sha256)
+
+    def keep_configuration(self, sha256: str, configuration: Started | Forked) -> None:
+        """Keep what a run was started with: every tool call asks for it. The oldest goes when there are too many."""
+        self._configurations[sha256] = configuration
+        while len(self._configurations) > CONFIGURATIONS_KEPT:
+            self._configurations.popitem(last=False)
 
     def drop(self, sha256: str) -> None:
         """Let a journal go that has grown: its run goes on from the new head."""
@@ -113,16 +125,51 @@ class Journal:
         added = sum(len(entry.model_dump_json()) for entry in entries)
         grown = Loaded.model_construct(commits=commits, chain=(new, *ancestors), size_bytes=before.size_bytes + added)
         self._cache.put(new.sha256, grown)
-        if head is not None and head.number > 1:
+        if head is not None:
             self._cache.drop(head.sha256)
         return new
 
-    async def first(self, opening: Head) -> Started:
-        """Return the run's first entry from the head of its first commit, which never changes."""
-        entry = (await self.entries(opening))[0]
-        if not isinstance(entry, Started):
-            raise BlobCorrupt(f"journal node {opening.sha256[:12]} does not open a run: it begins with {entry.kind}")
-        return entry
+    async def commits(self, head: Head) -> tuple[Commit, ...]:
+        """Return the entries up to a head as they were committed. Raises as `entries`."""
+        return (await self._load(head)).commits
+
+    async def rewound(self, head: Head, number: int) -> Head:
+        """Return the head of an earlier commit of the same journal.
+
+        Its nodes were written when the journal grew; one that is missing, or that this version would write otherwise,
+        is written now. Safe to repeat. Raises as `entries`.
+        """
+        commits = (await self._load(head)).commits[:number]
+        chain = [number]
+        while parent_number(chain[-1]):
+            chain.append(parent_number(chain[-1]))
+        earlier: Head | None = None
+        for n in reversed(chain):
+            node = Node(n=n, parent=earlier.sha256 if earlier else None, commits=commits[parent_number(n) : n])
+            body = node.model_dump_json().encode()
+            earlier = Head(number=n, sha256=hashlib.sha256(body).hexdigest())
+            key = node_key(self._scope, earlier.sha256)
+            if await self._blobs.head(key) is None:
+                await self._blobs.put(key, body, sha256=earlier.sha256)
+        if earlier is None:
+            raise ValueError("a journal has no commit 0")
+        return earlier
+
+    async def configuration(self, opening: Head) -> Started | Forked:
+        """Return what a run opened with, from the head that it opened with: one node, which never changes.
+
+        Raises:
+            BlobMissing, BlobCorrupt: as `entries`.
+        """
+        known = self._cache.configuration(opening.sha256)
+        if known is not None:
+            return known
+        node, _ = await self._node(opening.number, opening.sha256)
+        found = next((entry for entry in reversed(node.commits[-1]) if isinstance(entry, Started | Forked)), None)
+        if found is None:
+            raise BlobCorrupt(f"journal node {opening.number} ({opening.sha256[:12]}) opens no run")
+        self._cache.keep_configuration(opening.sha256, found)
+        return found
 
     async def _load(self, head: Head) -> Loaded:
         cached = self._cache.get(head.sha256)

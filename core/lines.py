@@ -6,8 +6,11 @@ from core.content import one_line
 from core.entries import (
     ApprovalRequested,
     Closed,
+    Compacted,
     Decided,
     Entry,
+    Forked,
+    Messaged,
     Paused,
     Refused,
     Replied,
@@ -67,6 +70,13 @@ def _what(entry: Entry) -> str:
     match entry:
         case Started():
             return f"started: {entry.agent.name} with {entry.model}"
+        case Forked():
+            return f"forked from {entry.origin.workflow_id} after its turn {entry.origin_turn}: {entry.agent.name}"
+        case Messaged():
+            return f"message from {entry.by or 'somebody'}: {entry.text.shown()}"
+        case Compacted():
+            how = f"dropped the oldest entries ({entry.fallback})" if entry.fallback else "summed up the older entries"
+            return f"compacted: {how}; kept from entry {entry.keep_from}"
         case Replied():
             calls = ", ".join(call.name for call in entry.calls)
             return " | ".join(part for part in (entry.text.shown(), f"calls {calls}" if calls else "") if part)

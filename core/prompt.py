@@ -8,12 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from core.chat import AssistantMessage, Message, ProposedCall, ToolMessage, UserMessage
 from core.content import ArtifactRef, Content, readable_bytes
-from core.entries import Entry, Replied, Started, Told, ToolFinished
+from core.entries import Entry, Forked, Messaged, Replied, Started, Told, ToolFinished
+from core.errors import BlobCorrupt
+from core.state import TOKEN_BYTES
 
 Texts = Mapping[str, str]
 """Whole texts of artifacts, by SHA-256: of those that `full_texts` names."""
 
 NO_RESULT = "No result: the call was interrupted before it ended. It may or may not have taken effect."
+GO_ON = "Go on."
 EMPTY_REPLY = "(empty reply)"
 
 
@@ -29,7 +32,25 @@ def full_texts(entries: Iterable[Entry], model: str) -> list[ArtifactRef]:
     return list(wanted.values())
 
 
-def instructions(started: Started, texts: Texts) -> str:
+def configuration_of(entries: Sequence[Entry]) -> Started | Forked:
+    """Return what the run that these entries belong to was opened with: a fork's own, else the first entry.
+
+    Raises:
+        BlobCorrupt: the journal opens no run.
+    """
+    found = next((entry for entry in reversed(entries) if isinstance(entry, Started | Forked)), None)
+    if found is None:
+        raise BlobCorrupt("the journal opens no run: it has neither a first entry nor a fork's")
+    return found
+
+
+def tool_tokens(configuration: Started | Forked) -> int:
+    """Estimate what the tools' definitions and the instructions take of every prompt."""
+    definitions = sum(len(tool.definition.model_dump_json()) for tool in configuration.tools)
+    return (definitions + len(configuration.agent.instructions.shown())) // TOKEN_BYTES
+
+
+def instructions(started: Started | Forked, texts: Texts) -> str:
     """Return the agent's instructions with what every agent must know of its surroundings."""
     rules = (
         "\n\nOutputs that are long are given to you as an artifact: a handle (a: and 12 hex digits), what it is, and "
@@ -52,6 +73,8 @@ def prompt(entries: Sequence[Entry], texts: Texts, model: str) -> tuple[Message,
         match entry:
             case Started():
                 messages.append(UserMessage(text=_task(entry, texts)))
+            case Messaged():
+                messages.append(UserMessage(text=_whole(entry.text, texts)))
             case Replied():
                 messages.extend(_reply(entry, results, texts, model))
             case Told():
@@ -105,13 +128,17 @@ def _merged(messages: Iterable[Message]) -> tuple[Message, ...]:
             merged[-1] = UserMessage(text=f"{last.text}\n\n{message.text}")
         else:
             merged.append(message)
+    if isinstance(merged[-1], AssistantMessage):
+        merged.append(UserMessage(text=GO_ON))  # a model is asked, not made to continue its own words
     return tuple(merged)
 
 
 def _own_words(entries: Iterable[Entry], model: str) -> Iterable[Content]:
     for entry in entries:
-        if isinstance(entry, Started):
+        if isinstance(entry, Started | Forked):
             yield from (entry.task, entry.agent.instructions)
+        elif isinstance(entry, Messaged):
+            yield entry.text
         elif isinstance(entry, Replied):
             yield entry.text
             yield from (call.arguments for call in entry.calls)

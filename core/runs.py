@@ -1,15 +1,17 @@
 """What goes into a run and what comes out: the typed input and result of workflow `Agent` and of its activities."""
 
 from datetime import timedelta
+from typing import Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
-from core.agents import Limits, PinnedAgent
+from core.agents import Context, Limits, PinnedAgent
 from core.chat import Usage
 from core.content import ArtifactRef, Content
-from core.entries import Entry, Outcome, Replied, RunRef
+from core.entries import Compacted, Entry, Outcome, Replied, RunRef
 from core.frozen import Frozen
 from core.journal import Head
+from core.state import RunState
 from core.tools import Call, ToolPolicy
 
 START_BYTES = 512 * 1024
@@ -19,9 +21,25 @@ ATTACHMENTS = 200
 """Most attachments of a run."""
 
 
+EVENTS_PER_GENERATION = 4000
+"""A run goes on in a new Temporal run at this many events, before Temporal's own advice (4,096 events or 4 MB)."""
+
+
+class ForkFrom(Frozen):
+    """Where a fork begins: after turn `turn` of another run, of which `head` (and `tail`, not yet written) is known."""
+
+    run: RunRef
+    head: Head
+    tail: tuple[Entry, ...] = ()
+    turn: int = Field(ge=0)
+    message: Content | None = None
+    """What the agent is told at this point."""
+
+
 class AgentInput(Frozen):
     """How a run starts. Made by the starter; everything long in it is content."""
 
+    kind: Literal["start"] = "start"
     agent: PinnedAgent
     task: Content
     attachments: tuple[ArtifactRef, ...] = Field(default=(), max_length=ATTACHMENTS)
@@ -30,15 +48,18 @@ class AgentInput(Frozen):
     by: str = ""
     heartbeat_timeout: timedelta = timedelta(seconds=10)
     """After how long without a sign of life an activity is taken for dead and started elsewhere."""
+    fork: ForkFrom | None = None
+    events_per_generation: int = Field(default=EVENTS_PER_GENERATION, ge=50, le=20_000)
     search_attributes: bool = False
     """Whether the namespace knows Perdure's search attributes; without them a run is only harder to find."""
 
 
 class OpenInput(Frozen):
-    """Input of activity `open_run`."""
+    """Input of activity `open_run`. `started_at` is when the run was started."""
 
     run: RunRef
     start: AgentInput
+    started_at: AwareDatetime
 
 
 class RunSpec(Frozen):
@@ -48,13 +69,47 @@ class RunSpec(Frozen):
     agent: str
     model: str
     limits: Limits
+    context: Context = Context()
     tools: tuple[ToolPolicy, ...]
+    tool_tokens: int = 0
+    """What the tools' definitions and the instructions take of every prompt, estimated."""
     opening: Head
     heartbeat_timeout: timedelta
+    events_per_generation: int = EVENTS_PER_GENERATION
+    search_attributes: bool = False
 
     def tool(self, name: str) -> ToolPolicy | None:
         """Return the policy of a tool, or None when the agent does not have it."""
         return next((tool for tool in self.tools if tool.name == name), None)
+
+
+class Opened(Frozen):
+    """Result of `open_run`: what never changes, and the state that the run begins with (a fork's is its origin's)."""
+
+    spec: RunSpec
+    state: RunState
+
+
+class Continued(Frozen):
+    """How a run goes on in a new Temporal run: all that the workflow knows. `generation` counts them, from 2."""
+
+    kind: Literal["continued"] = "continued"
+    spec: RunSpec
+    state: RunState
+    generation: int
+
+    @property
+    def search_attributes(self) -> bool:
+        """As `AgentInput.search_attributes`."""
+        return self.spec.search_attributes
+
+
+class Position(Frozen):
+    """Answer to query `position`: where the journal is, and the entries that are not yet in it."""
+
+    run: RunRef
+    head: Head
+    tail: tuple[Entry, ...]
 
 
 class AskInput(Frozen):
@@ -74,11 +129,36 @@ class Asked(Frozen):
 
 
 class CommitInput(Frozen):
-    """Input of activity `commit`: the entries to write behind a head."""
+    """Input of activity `commit`: the entries to write behind a head, and calls whose long arguments to store."""
 
     run: RunRef
     head: Head
     tail: tuple[Entry, ...]
+    calls: tuple[Call, ...] = ()
+
+
+class Committed(Frozen):
+    """Result of `commit`: the new head, and the calls with all but short arguments as artifacts."""
+
+    head: Head
+    calls: tuple[Call, ...] = ()
+
+
+class CompactInput(Frozen):
+    """Input of activity `compact`. `drop` asks for the way that needs no model: the oldest exchanges go."""
+
+    run: RunRef
+    head: Head
+    tail: tuple[Entry, ...]
+    turn: int
+    drop: bool = False
+
+
+class CompactedResult(Frozen):
+    """Result of `compact`. When `head` is set, the tail and the entry were committed up to it, else neither was."""
+
+    entry: Compacted
+    head: Head | None = None
 
 
 class CloseInput(Frozen):

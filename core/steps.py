@@ -6,7 +6,7 @@ from core.content import inline
 from core.entries import ApprovalRequested, Entry, Outcome, PauseCause, Paused, Told, ToolFinished
 from core.frozen import Frozen
 from core.runs import RunSpec
-from core.state import OpenCall, RunState
+from core.state import TAIL_HARD_BYTES, OpenCall, RunState
 from core.tools import Call
 
 TAIL_BYTES = 8 * 1024
@@ -14,8 +14,8 @@ TAIL_BYTES = 8 * 1024
 
 TAIL_ENTRIES = 32
 
-TAIL_HARD_BYTES = 128 * 1024
-"""A tail this long is written before the next model call: a turn of many calls, each with an inline result."""
+COMPACTIONS = 3
+"""Compactions in a row, after which the run pauses: the first sums up, the others drop."""
 
 MISTAKES = 6
 """Mistakes of the model in a row, after which the run pauses."""
@@ -43,6 +43,12 @@ class Commit(Frozen):
     """Write the tail to the journal."""
 
 
+class Compact(Frozen):
+    """Make room: let a summary stand for the older exchanges; when that did not help before, drop the oldest."""
+
+    drop: bool = False
+
+
 class Wait(Frozen):
     """Nothing to do until a call ends or a person acts."""
 
@@ -54,17 +60,17 @@ class Finish(Frozen):
     reason: str = ""
 
 
-Step = AskModel | RunCalls | Record | Commit | Wait | Finish
+Step = AskModel | RunCalls | Record | Commit | Compact | Wait | Finish
 
 
 def next_step(spec: RunSpec, state: RunState, now: datetime) -> Step:
     """Return what to do in this state. A paused run starts nothing, but takes in what still runs."""
     if state.paused is not None:
         return Wait()
-    if state.open_calls:
-        return _settle(spec, state, now)
     if state.tail_bytes > TAIL_HARD_BYTES:
         return Commit()
+    if state.open_calls:
+        return _settle(spec, state, now)
     if state.said is not None:
         return _answered(state, now)
     if state.mistakes >= MISTAKES:
@@ -72,7 +78,19 @@ def next_step(spec: RunSpec, state: RunState, now: datetime) -> Step:
     reached = _limit_reached(spec, state)
     if reached:
         return _pause(state, now, "limit", f"{reached}; resume grants the same again")
-    return AskModel(turn=state.turn + 1)
+    return _compaction(spec, state, now) or AskModel(turn=state.turn + 1)
+
+
+def _compaction(spec: RunSpec, state: RunState, now: datetime) -> Step | None:
+    """Return what makes room when the next prompt would take too much of the window; None when it fits."""
+    context = spec.context
+    wanted = state.context_tokens + spec.limits.output_tokens + spec.tool_tokens
+    if context.policy != "compact" or wanted <= context.share * context.window_tokens:
+        return None
+    if state.compactions >= COMPACTIONS:
+        why = f"the conversation does not fit {context.window_tokens} tokens, even compacted; resume tries once more"
+        return _pause(state, now, "failure", why)
+    return Compact(drop=state.compactions > 0)
 
 
 def _settle(spec: RunSpec, state: RunState, now: datetime) -> Step:

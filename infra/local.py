@@ -13,6 +13,7 @@ from rich.console import Console
 from core.errors import InputError, PerdureError
 from infra.children import StackError
 from infra.logging import configure_logging
+from infra.process import leave
 from infra.settings import STACK_FILE, Settings, load_settings
 from infra.stack import Addresses, LocalStack
 
@@ -94,4 +95,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -47,17 +47,24 @@ class PatientBlobStore:
         return await self._patiently(lambda: self._inner.get(key))
 
     async def stream(self, key: str) -> AsyncIterator[bytes]:
-        """Yield the object's bytes; a stream that breaks in its middle is an error, its reader begins again."""
+        """Yield the object's bytes; a stream that breaks in its middle goes on where it was: an object never changes.
 
-        async def begun() -> tuple[bytes | None, AsyncIterator[bytes]]:
-            chunks = self._inner.stream(key)
-            return await anext(chunks, None), chunks
+        Patience is counted anew from each chunk on.
+        """
+        sent_bytes = 0
+        chunks = self._inner.stream(key)
 
-        first, rest = await self._patiently(begun)
-        if first is not None:
-            yield first
-        async for chunk in rest:
+        async def next_chunk() -> bytes | None:
+            nonlocal chunks
+            try:
+                return await anext(chunks, None)
+            except StoreUnavailable:
+                chunks = _from(self._inner.stream(key), sent_bytes)
+                raise
+
+        while (chunk := await self._patiently(next_chunk)) is not None:
             yield chunk
+            sent_bytes += len(chunk)
 
     async def head(self, key: str) -> BlobInfo | None:
         """Return what is known of an object, as the inner store does."""
@@ -80,3 +87,11 @@ class PatientBlobStore:
             # Jitter spreads the workers that all wait for the same store; it decides nothing.
             await asyncio.sleep(pause_seconds * random.uniform(0.5, 1))  # noqa: S311
             pause_seconds = min(2 * pause_seconds, LONGEST_PAUSE_SECONDS)
+
+
+async def _from(chunks: AsyncIterator[bytes], first_byte: int) -> AsyncIterator[bytes]:
+    """Leave out the bytes before `first_byte`."""
+    async for chunk in chunks:
+        if len(chunk) > first_byte:
+            yield chunk[first_byte:]
+        first_byte = max(first_byte - len(chunk), 0)

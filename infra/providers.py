@@ -14,8 +14,9 @@ from pydantic_ai.models import Model
 from core.errors import ModelRefused
 from infra.model_errors import CREDENTIALS
 
-# Explicit, because the Anthropic client refuses long answers without streaming when it has to guess.
-REQUEST_TIMEOUT: Final = timedelta(minutes=10)
+# Explicit, because the Anthropic client refuses long answers without streaming when it has to guess; below the 10 minutes
+# of the activity `ask_model`, so that a silent provider is told as one, with a request that has ended.
+REQUEST_TIMEOUT: Final = timedelta(minutes=9)
 
 
 class Access(BaseModel):

@@ -8,11 +8,14 @@ from core.content import ArtifactRef, inline
 from core.entries import Replied, RunRef, Started, ToolFinished
 from core.journal import Head
 from core.runs import RunSpec
+from core.state import RunState
 from core.tools import Approval, Call, Effect, PinnedTool, ToolPolicy
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 RUN = RunRef(scope="run-1", workflow_id="run-1", run_id="0197")
 OPENING = Head(number=1, sha256="0" * 64)
+OPEN_STATE = RunState(head=OPENING, started_at=NOW, updated_at=NOW)
+"""A run that has opened and has not asked the model yet."""
 
 
 def policy(name: str, effect: Effect = "read", approval: Approval = "auto") -> ToolPolicy:

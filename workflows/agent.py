@@ -12,23 +12,36 @@ from temporalio.common import RawValue, SearchAttributeKey
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from pydantic import ValidationError
-
-    from core import state as states
+    from core import fold
     from core.approvals import ACT_NAMES, ActName, act_on
-    from core.content import inline, one_line
+    from core.content import one_line
     from core.entries import Closed, Entry, Paused, Refused, RunRef, ToolFinished
     from core.failures import Failure
     from core.journal import Head
-    from core.runs import AgentInput, AskInput, CloseInput, CommitInput, OpenInput, RunResult, RunSpec
+    from core.results import result_of
+    from core.runs import (
+        AgentInput,
+        AskInput,
+        CloseInput,
+        CommitInput,
+        CompactInput,
+        Continued,
+        OpenInput,
+        Position,
+        RunResult,
+        RunSpec,
+    )
     from core.state import RunState
-    from core.steps import AskModel, Commit, Finish, Record, RunCalls, Wait, next_step
+    from core.steps import AskModel, Commit, Compact, Finish, Record, RunCalls, Wait, next_step
     from core.tools import Call
     from core.view import Progress, StateView, details, progress, state_view
     from workflows import dispatch
-    from workflows.dispatch import NOTHING, total
+    from workflows.dispatch import NOTHING, read_input, total
 
 PHASE = SearchAttributeKey.for_keyword("AgentPhase")
+
+SIGNALS_PER_GENERATION = 2000
+"""After so many signals a run goes on in a new Temporal run: at 10,000 Temporal refuses any further one."""
 
 
 @workflow.defn(name="Agent")
@@ -36,26 +49,28 @@ class Agent:
     """One run of an agent: input `AgentInput`, result `RunResult`; signals `approve`, `reject`, `resume`."""
 
     @workflow.init
-    def __init__(self, raw: RawValue = NOTHING) -> None:  # noqa: ARG002 - Temporal wants the parameters of `run`
+    def __init__(self, raw: RawValue = NOTHING) -> None:
         """Signals may come before `run` begins, so the state is there from the start."""
-        self._state = RunState()
-        self._spec: RunSpec | None = None
-        self._search_attributes = False
+        self._input = read_input(raw)
+        before = self._input if isinstance(self._input, Continued) else None
+        self._spec = before.spec if before else None
+        self._state = before.state if before else RunState()
+        self._generation = before.generation if before else 1
+        self._search_attributes = not isinstance(self._input, ApplicationError) and self._input.search_attributes
         self._shown_phase = "running"
         self._changes = 0
+        self._signals = 0
         self._calls: dict[str, asyncio.Task[None]] = {}
 
     @workflow.run
-    async def run(self, raw: RawValue = NOTHING) -> RunResult:
+    async def run(self, raw: RawValue = NOTHING) -> RunResult:  # noqa: ARG002 - read in `__init__`
         """Run the agent to its end.
 
         Raises:
             ApplicationError: the start input can't be read, or names a tool that no worker has (`InputError`).
         """
-        start = _read_start(raw)
-        self._search_attributes = start.search_attributes
         try:
-            spec = await self._open(start)
+            spec = self._spec or await self._open()
             finish = await self._until_finished(spec)
             return await self._close(spec, finish)
         except (Exception, asyncio.CancelledError) as error:
@@ -74,6 +89,12 @@ class Agent:
     def progress(self) -> Progress:
         """Answer with little, for polling."""
         return progress(self._state)
+
+    @workflow.query(description="Where the journal is, and the entries that are not yet in it; null before it opened.")
+    def position(self) -> Position | None:
+        """Answer with what is needed to read or fork a run that is not closed."""
+        state, spec = self._state, self._spec
+        return None if spec is None or state.head is None else Position(run=spec.run, head=state.head, tail=state.tail)
 
     @workflow.signal(description='Approve a waiting call: {"id": "t3c1", "by": "you"}, or {} when only one waits.')
     @total
@@ -96,25 +117,33 @@ class Agent:
     @workflow.signal(dynamic=True, description="Any other signal is refused, and the refusal recorded.")
     def unknown(self, name: str, _sent: Sequence[RawValue]) -> None:
         """Record a signal that nobody knows, so that its sender can see why nothing came of it."""
+        self._signals += 1
         why = f"there is no such signal; known: {', '.join(ACT_NAMES)}"
         self._apply(Refused(at=workflow.now(), turn=self._state.turn, act=one_line(name, 60), why=why))
 
     def _act(self, name: ActName, act: RawValue) -> None:
+        self._signals += 1
         self._apply(act_on(self._state, name, act.payload.data, workflow.now()))
 
-    async def _open(self, start: AgentInput) -> RunSpec:
+    async def _open(self) -> RunSpec:
         """Open the run; a store that refuses only pauses it."""
+        if not isinstance(self._input, AgentInput):
+            raise self._input if isinstance(self._input, ApplicationError) else RuntimeError("a run opens once")
         info = workflow.info()
-        run = RunRef(scope=info.workflow_id, workflow_id=info.workflow_id, run_id=info.run_id)
-        while isinstance(opened := await dispatch.open_run(OpenInput(run=run, start=start)), Failure):
+        scope = self._input.fork.run.scope if self._input.fork else info.workflow_id
+        run = RunRef(scope=scope, workflow_id=info.workflow_id, run_id=info.run_id)
+        opening = OpenInput(run=run, start=self._input, started_at=info.start_time)
+        while isinstance(opened := await dispatch.open_run(opening), Failure):
             await self._paused(opened)
-        self._spec = opened
-        self._become(states.opened(self._state, opened.opening, workflow.now()))
-        return opened
+        self._spec = opened.spec
+        self._become(fold.opened(self._state, opened.state))
+        return opened.spec
 
     async def _until_finished(self, spec: RunSpec) -> Finish:
         """Carry out one step after the other."""
         while True:
+            if self._is_long(spec):
+                await self._continue(spec)
             match next_step(spec, self._state, workflow.now()):
                 case Record(entry=entry):
                     self._apply(entry)
@@ -124,6 +153,8 @@ class Agent:
                     self._start_calls(spec, calls)
                 case Commit():
                     await self._commit(spec)
+                case Compact(drop=drop):
+                    await self._compact(spec, drop=drop)
                 case Wait():
                     await self._changed()
                 case Finish() as finish:
@@ -132,13 +163,24 @@ class Agent:
     async def _ask(self, spec: RunSpec, turn: int) -> None:
         tail = self._state.tail
         asked = await dispatch.ask_model(spec, AskInput(run=spec.run, head=self._head(), tail=tail, turn=turn))
-        if isinstance(asked, Failure):
-            self._pause(asked)
+        if not isinstance(asked, Failure):
+            self._become(fold.added(self._state, asked.reply, asked.head, len(tail)))
+        elif asked.kind == "ContextTooLong" and spec.context.policy == "compact":
+            self._become(fold.overflowed(self._state, spec.context.window_tokens))
         else:
-            self._become(states.replied(self._state, asked.reply, asked.head, len(tail)))
+            self._pause(asked)
+
+    async def _compact(self, spec: RunSpec, *, drop: bool) -> None:
+        state = self._state
+        compact = CompactInput(run=spec.run, head=self._head(), tail=state.tail, turn=state.turn, drop=drop)
+        compacted = await dispatch.compact(spec, compact)
+        if isinstance(compacted, Failure):
+            self._pause(compacted)
+        else:
+            self._become(fold.added(self._state, compacted.entry, compacted.head, len(state.tail)))
 
     def _start_calls(self, spec: RunSpec, calls: Sequence[Call]) -> None:
-        self._become(states.started(self._state, [call.id for call in calls]))
+        self._become(fold.started(self._state, [call.id for call in calls]))
         for call in calls:
             self._calls[call.id] = asyncio.create_task(self._run_call(spec, call))
 
@@ -148,16 +190,30 @@ class Agent:
         if isinstance(result, ToolFinished):
             self._apply(result)
         else:
-            self._become(states.put_back(self._state, call.id))
+            self._become(fold.put_back(self._state, call.id))
             self._pause(result)
 
-    async def _commit(self, spec: RunSpec) -> None:
+    async def _commit(self, spec: RunSpec, calls: Sequence[Call] = ()) -> bool:
         tail = self._state.tail
-        head = await dispatch.commit(spec, CommitInput(run=spec.run, head=self._head(), tail=tail))
-        if isinstance(head, Failure):
-            self._pause(head)
-        else:
-            self._become(states.committed(self._state, head, len(tail)))
+        write = CommitInput(run=spec.run, head=self._head(), tail=tail, calls=tuple(calls))
+        written = await dispatch.commit(spec, write)
+        if isinstance(written, Failure):
+            self._pause(written)
+            return False
+        self._become(fold.carried(fold.committed(self._state, written.head, len(tail)), written.calls))
+        return True
+
+    def _is_long(self, spec: RunSpec) -> bool:
+        """Say whether to go on in a new Temporal run: the history is long, and nothing is under way."""
+        info = workflow.info()
+        long = info.is_continue_as_new_suggested() or info.get_current_history_length() >= spec.events_per_generation
+        return (long or self._signals >= SIGNALS_PER_GENERATION) and not self._calls
+
+    async def _continue(self, spec: RunSpec) -> None:
+        """Write the tail, and hand all that the workflow knows to a new Temporal run; handlers end at once here."""
+        await self._commit(spec, [entry.call for entry in self._state.open_calls])
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        workflow.continue_as_new(Continued(spec=spec, state=self._state, generation=self._generation + 1))
 
     async def _close(self, spec: RunSpec, finish: Finish) -> RunResult:
         """Close the journal and return the result; a store that refuses only pauses the run."""
@@ -171,7 +227,7 @@ class Agent:
         for task in self._calls.values():
             task.cancel()
         await asyncio.gather(*self._calls.values(), return_exceptions=True)
-        self._become(states.interrupted(self._state, workflow.now()))
+        self._become(fold.interrupted(self._state, workflow.now()))
         finish = Finish(outcome="cancelled", reason="cancelled by request")
         if self._spec is not None:
             closed = await dispatch.close_run(self._spec, self._closing(self._spec, finish))
@@ -180,22 +236,8 @@ class Agent:
         self._apply(self._last_entry(finish))
 
     def _closing(self, spec: RunSpec, finish: Finish) -> CloseInput:
-        state = self._state
-        started_at = workflow.info().start_time
-        result = RunResult(
-            outcome=finish.outcome,
-            text=state.said if state.said is not None else inline(""),
-            reason=finish.reason,
-            artifacts=state.artifacts,
-            turns=state.turn,
-            calls=state.calls,
-            usage=state.usage,
-            model=spec.model,
-            seconds=(workflow.now() - started_at).total_seconds(),
-            waited_seconds=state.waited_seconds,
-            scope=spec.run.scope,
-        )
-        tail = (*state.tail, self._last_entry(finish))
+        result = result_of(spec, self._state, finish.outcome, finish.reason, workflow.now())
+        tail = (*self._state.tail, self._last_entry(finish))
         return CloseInput(run=spec.run, head=self._head(), tail=tail, agent=spec.agent, result=result)
 
     def _last_entry(self, finish: Finish) -> Closed:
@@ -222,7 +264,7 @@ class Agent:
         return next((task for task in self._calls.values() if task.done()), None)
 
     def _apply(self, entry: Entry) -> None:
-        self._become(states.apply(self._state, entry))
+        self._become(fold.apply(self._state, entry))
 
     def _become(self, state: RunState) -> None:
         """Take the new state, and show it in the Temporal UI."""
@@ -238,13 +280,3 @@ class Agent:
         if self._state.head is None:
             raise RuntimeError("the run has no journal yet")
         return self._state.head
-
-
-def _read_start(raw: RawValue) -> AgentInput:
-    """Read the start input; what can't be read fails the run with a reason instead of hanging it."""
-    try:
-        return AgentInput.model_validate_json(raw.payload.data)
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}" for e in error.errors()[:5])
-        message = f"the start input is no AgentInput ({problems}); start runs with starter.py start"
-        raise ApplicationError(message, type="InputError", non_retryable=True) from None

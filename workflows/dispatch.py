@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
@@ -11,19 +11,46 @@ from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 with workflow.unsafe.imports_passed_through():
+    from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
+
+    from activities.compaction import CompactionActivities
     from activities.journal import JournalActivities
     from activities.model import ModelActivities
     from core.content import one_line
     from core.entries import ToolFinished
     from core.failures import TIMED_OUT, Failure, failed_result
-    from core.journal import Head
     from core.lines import arguments_line
-    from core.runs import Asked, AskInput, CloseInput, CommitInput, OpenInput, RunResult, RunSpec, ToolInput
+    from core.runs import (
+        AgentInput,
+        Asked,
+        AskInput,
+        CloseInput,
+        CommitInput,
+        Committed,
+        CompactedResult,
+        CompactInput,
+        Continued,
+        Opened,
+        OpenInput,
+        RunResult,
+        RunSpec,
+        ToolInput,
+    )
     from core.tools import Call, ToolOutcome
     from workflows.policies import JOURNAL_RETRY, JOURNAL_TIMEOUT, MODEL_RETRY, MODEL_TIMEOUT, tool_retry
 
+
+def _kind(value: object) -> str:
+    """Tell a continued run from a start; a start need not say so."""
+    return str(value.get("kind", "start")) if isinstance(value, dict) else "start"
+
+
 NOTHING = RawValue(Payload())
 """Stands for an argument that was not sent."""
+
+RUN_INPUT: TypeAdapter[AgentInput | Continued] = TypeAdapter(
+    Annotated[Annotated[AgentInput, Tag("start")] | Annotated[Continued, Tag("continued")], Discriminator(_kind)]
+)
 
 Handler = TypeVar("Handler", bound=Callable[..., None])
 
@@ -42,7 +69,17 @@ def total(handler: Handler) -> Handler:
     return tolerant  # type: ignore[return-value]  # the same signature, by __wrapped__, which Temporal reads
 
 
-async def open_run(opening: OpenInput) -> RunSpec | Failure:
+def read_input(raw: RawValue) -> AgentInput | Continued | ApplicationError:
+    """Read what the workflow was started with, or return the error that fails the run: it must not hang on it."""
+    try:
+        return RUN_INPUT.validate_json(raw.payload.data)
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}" for e in error.errors()[:5])
+        message = f"the start input is no AgentInput ({problems}); start runs with starter.py start"
+        return ApplicationError(message, type="InputError", non_retryable=True)
+
+
+async def open_run(opening: OpenInput) -> Opened | Failure:
     """Open the run; only wrong input is raised, everything else is for a person to mend."""
     try:
         return await workflow.execute_activity_method(
@@ -110,7 +147,7 @@ async def run_call(spec: RunSpec, call: Call, turn: int) -> ToolFinished | Failu
     )
 
 
-async def commit(spec: RunSpec, write: CommitInput) -> Head | Failure:
+async def commit(spec: RunSpec, write: CommitInput) -> Committed | Failure:
     """Write the tail to the journal."""
     try:
         return await workflow.execute_activity_method(
@@ -120,6 +157,21 @@ async def commit(spec: RunSpec, write: CommitInput) -> Head | Failure:
             heartbeat_timeout=spec.heartbeat_timeout,
             retry_policy=JOURNAL_RETRY,
             summary=f"write {len(write.tail)} entries to the journal",
+        )
+    except ActivityError as error:
+        return _failure(error)
+
+
+async def compact(spec: RunSpec, request: CompactInput) -> CompactedResult | Failure:
+    """Make room in the conversation; the summary is a model call."""
+    try:
+        return await workflow.execute_activity_method(
+            CompactionActivities.compact,
+            request,
+            start_to_close_timeout=MODEL_TIMEOUT,
+            heartbeat_timeout=spec.heartbeat_timeout,
+            retry_policy=MODEL_RETRY,
+            summary="drop the oldest exchanges" if request.drop else f"sum up the conversation with {spec.model}"[:160],
         )
     except ActivityError as error:
         return _failure(error)

@@ -1,7 +1,8 @@
 """The demo: an agent on real data, a worker killed with -9 in mid-run, a person's approval, a report and its price.
 
 All is done as a user would: by `starter.py`, on a stack of its own under `.local/demo`, which ends with the demo.
-Exit code 0 when the agent has delivered; 1 when it has not; 2 for wrong input; 3 when the servers do not come up.
+Exit code 0 when the agent has delivered; 1 when it has not; 2 for wrong input; 3 when the servers do not come up;
+130 when it was interrupted.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import asyncio
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +25,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowHandle
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.service import RPCError
 
 from core.content import Content, readable_bytes
@@ -33,9 +36,11 @@ from core.runs import RunResult
 from core.storage import Storage
 from core.view import StateView
 from infra.demo.history import HistoryCost, cost_of
+from infra.exits import FAILED, INTERRUPTED, OK, UNREACHABLE, WRONG_INPUT
+from infra.process import leave
 from infra.s3 import S3BlobStore
 from infra.stack import LocalStack
-from infra.temporal import connect
+from infra.temporal import AGENT_PHASE, connect
 
 DATA = Path(__file__).parent / "birdstrikes.csv"
 TASK = "Which wildlife species cause the highest repair costs, and in which phase of flight do strikes happen?"
@@ -44,6 +49,15 @@ READING_SECONDS = 1.0
 """A moment for the reader before the approval is sent; nothing waits for it."""
 
 SHOWN_CHARACTERS = 1200
+ENDED = frozenset(
+    {
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+    }
+)
 
 console = Console(highlight=False)
 Handle = WorkflowHandle[object, RunResult]
@@ -71,16 +85,23 @@ async def demo(stack: LocalStack, file: Path, task: str) -> None:
     await _starter(stack, "start", "analyst", task, "--attach", str(file), "--id", run_id)
     kill = await _kill_worker(stack, client, run_id)
     await _approve_all(stack, handle, run_id)
-    result = await handle.result()
+    try:
+        result = await handle.result()
+    except WorkflowFailureError as error:
+        raise DemoFailed(f"the run failed: {error.cause}") from error
     await _report(stack, result)
     history = cost_of(await client.get_workflow_handle(run_id).fetch_history())
     _price(result, history, kill)
 
 
-async def _kill_worker(stack: LocalStack, client: Client, run_id: str) -> Kill:
+async def _kill_worker(stack: LocalStack, client: Client, run_id: str) -> Kill | None:
     """Kill the worker with -9 as soon as the run's first query is on its way; the supervisor starts another one."""
     _rule("The worker is killed")
-    during = await _scheduled(client, run_id, not_before="query_artifact")
+    async with asyncio.timeout(PATIENCE.total_seconds()):
+        during = await scheduled(client, run_id, not_before="query_artifact")
+    if during is None:
+        _say("Not this time: the run ended, or began to wait for a person, before it queried anything.")
+        return None
     pid = stack.pids["worker"]
     os.kill(pid, signal.SIGKILL)
     kill = Kill(at=datetime.now(UTC), during=during)
@@ -88,22 +109,27 @@ async def _kill_worker(stack: LocalStack, client: Client, run_id: str) -> Kill:
     return kill
 
 
-async def _scheduled(client: Client, run_id: str, not_before: str) -> str:
-    """Follow the run's history up to the first activity of this type, or of any other in turn 2; return its type."""
-    handle = client.get_workflow_handle(run_id)
+async def scheduled(client: Client, run_id: str, not_before: str) -> str | None:
+    """Follow a run up to its first activity of this type, or to any in its third turn; return that activity's type.
+
+    None when the run ends, pauses or waits for a person before: then nothing more comes by itself.
+    """
     asked = 0
-    async for event in handle.fetch_history_events(wait_new_event=True):
+    async for event in client.get_workflow_handle(run_id).fetch_history_events(wait_new_event=True):
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             name = event.activity_task_scheduled_event_attributes.activity_type.name
             asked += name == "ask_model"
             if name == not_before or asked > 2:
                 return name
-        if event.event_type in {
-            EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-            EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
-        }:
-            raise DemoFailed(f"the run ended before it queried anything: .venv/bin/python starter.py state {run_id}")
-    raise DemoFailed("the run's history ended without an end")
+        if event.event_type in ENDED or _waits(event):
+            return None
+    return None
+
+
+def _waits(event: HistoryEvent) -> bool:
+    """Say whether this is where the run shows that it waits for a person."""
+    fields = event.upsert_workflow_search_attributes_event_attributes.search_attributes.indexed_fields
+    return AGENT_PHASE.name in fields and fields[AGENT_PHASE.name].data in {b'"paused"', b'"awaiting_approval"'}
 
 
 async def _approve_all(stack: LocalStack, handle: Handle, run_id: str) -> None:
@@ -158,11 +184,10 @@ async def _text(stack: LocalStack, scope: str, content: Content) -> str:
         await blobs.close()
 
 
-def _price(result: RunResult, history: HistoryCost, kill: Kill) -> None:
+def _price(result: RunResult, history: HistoryCost, kill: Kill | None) -> None:
     """Print what the run has cost, as Temporal counted it."""
     _rule("What it cost")
     table = Table(show_header=False, box=None)
-    resumed_at = history.first_end_after(kill.at)
     activities = ", ".join(f"{name} {count}" for name, count in sorted(history.activities.items()))
     retried = ", ".join(f"{name} {count}" for name, count in sorted(history.retries.items()) if count)
     rows = {
@@ -171,10 +196,7 @@ def _price(result: RunResult, history: HistoryCost, kill: Kill) -> None:
         "turns": str(result.turns),
         "activities": f"{sum(history.activities.values())} ({activities})",
         "run again after the kill": retried or "nothing",
-        "resumed after": f"{(resumed_at - kill.at).total_seconds():.1f} s (kill -9 during {kill.during} to the next "
-        "finished step)"
-        if resumed_at
-        else "the run had done all its steps",
+        "resumed after": _resumed_after(history, kill) if kill is not None else "the worker was not killed",
         "tokens": f"{result.usage.input_tokens} in, {result.usage.output_tokens} out",
         "price of the model": f"{result.usage.cost_usd or 0:.4f} USD",
         "history": f"{history.events} events, {readable_bytes(history.size_bytes)}, "
@@ -185,6 +207,13 @@ def _price(result: RunResult, history: HistoryCost, kill: Kill) -> None:
     for name, value in rows.items():
         table.add_row(name, value)
     console.print(table)
+
+
+def _resumed_after(history: HistoryCost, kill: Kill) -> str:
+    resumed_at = history.first_end_after(kill.at)
+    if resumed_at is None:
+        return "the run had done all its steps"
+    return f"{(resumed_at - kill.at).total_seconds():.1f} s (kill -9 during {kill.during} to the next finished step)"
 
 
 async def _starter(stack: LocalStack, *arguments: str) -> None:
@@ -219,20 +248,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if not given.file.is_file():
         console.print(f"{given.file} is no file: make demo FILE=path/to/data.csv", markup=False)
-        return 2
+        return WRONG_INPUT
     try:
         asyncio.run(_main(given.file, given.task))
-    except DemoFailed as error:
-        console.print(f"The demo did not get to its end: {error}", markup=False)
-        return 1
+    except (DemoFailed, TimeoutError) as error:
+        reason = str(error) or f"nothing happened for {PATIENCE.total_seconds():g} seconds; see .local/demo/logs"
+        console.print(f"The demo did not get to its end: {reason}", markup=False)
+        return FAILED
     except PerdureError as error:
         console.print(str(error), markup=False)
-        return 3
-    return 0
+        return UNREACHABLE
+    except KeyboardInterrupt:
+        console.print("interrupted; servers and worker are stopped", markup=False)
+        return INTERRUPTED
+    return OK
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stdout.flush()
-    # temporalio on CPython 3.11 can abort when objects are collected at interpreter exit: leave before that.
-    os._exit(code)
+    try:
+        exit_status = main()
+    except BaseException:  # noqa: BLE001 - a bug: show it all, and still end safely
+        traceback.print_exc()
+        exit_status = FAILED
+    leave(exit_status)

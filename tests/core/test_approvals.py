@@ -4,13 +4,14 @@ import pytest
 
 from core.approvals import ACT_BYTES, ActName, act_on
 from core.entries import ApprovalRequested, Decided, Paused, Refused, Resumed
-from core.state import RunState, apply, opened
-from tests.entries import NOW, OPENING, call, reply
+from core.fold import apply
+from core.state import RunState
+from tests.entries import NOW, OPEN_STATE, call, reply
 
 
 def waiting(*call_ids: str) -> RunState:
     """A run in which these calls wait for approval."""
-    state = apply(opened(RunState(), OPENING, NOW), reply(1, *(call(call_id, "publish") for call_id in call_ids)))
+    state = apply(OPEN_STATE, reply(1, *(call(call_id, "publish") for call_id in call_ids)))
     for call_id in call_ids:
         state = apply(state, ApprovalRequested(at=NOW, turn=1, call_id=call_id, tool="publish"))
     return state
@@ -55,7 +56,7 @@ def test_what_cannot_be_carried_out_is_refused_with_the_reason(raw: bytes, why: 
 @pytest.mark.parametrize(("name", "why"), [("approve", "nothing waits"), ("resume", "the run is not paused")])
 def test_an_act_that_nothing_waits_for_is_refused(name: ActName, why: str) -> None:
     """The sender learns what the run is doing instead."""
-    refused = act_on(opened(RunState(), OPENING, NOW), name, b"{}", NOW)
+    refused = act_on(OPEN_STATE, name, b"{}", NOW)
     assert isinstance(refused, Refused)
     assert why in refused.why
     assert "thinking" in refused.why
@@ -71,5 +72,5 @@ def test_a_second_decision_on_a_call_is_refused() -> None:
 
 def test_resume_lets_a_paused_run_go_on() -> None:
     """With the name of who did it."""
-    paused = apply(opened(RunState(), OPENING, NOW), Paused(at=NOW, cause="failure", why="no key"))
+    paused = apply(OPEN_STATE, Paused(at=NOW, cause="failure", why="no key"))
     assert act_on(paused, "resume", b'{"by": "ana"}', NOW) == Resumed(at=NOW, by="ana")

@@ -3,12 +3,11 @@
 import pytest
 
 from core.entries import ApprovalRequested, Decided, Paused, Refused, Told
+from core.fold import apply, started
 from core.lines import line, readable_arguments, summary
-from core.state import ACTS_KEPT, RECENT_LINES, RunState, apply, opened, started
+from core.state import ACTS_KEPT, RECENT_LINES, RunState
 from core.view import DETAILS_BYTES, details, new_lines, progress, state_view
-from tests.entries import NOW, OPENING, call, finished, reply, spec
-
-OPEN = opened(RunState(), OPENING, NOW)
+from tests.entries import NOW, OPEN_STATE, call, finished, reply, spec
 
 
 def told(state: RunState, count: int) -> RunState:
@@ -20,7 +19,9 @@ def told(state: RunState, count: int) -> RunState:
 
 def waiting() -> RunState:
     """A run in which a call waits for a person."""
-    state = apply(OPEN, reply(1, call("t1c1", "publish", '{"title": "Birds", "markdown": "# Birds\\n```sh\\nrm"}')))
+    state = apply(
+        OPEN_STATE, reply(1, call("t1c1", "publish", '{"title": "Birds", "markdown": "# Birds\\n```sh\\nrm"}'))
+    )
     return apply(state, ApprovalRequested(at=NOW, turn=1, call_id="t1c1", tool="publish"))
 
 
@@ -35,14 +36,14 @@ def test_details_show_what_waits_and_what_to_send() -> None:
 
 def test_details_of_a_paused_run_say_why_and_how_to_go_on() -> None:
     """The person at 3 a.m. finds both in one place."""
-    text = details(spec(), apply(OPEN, Paused(at=NOW, cause="failure", why="401: the key is wrong")), "run-1")
+    text = details(spec(), apply(OPEN_STATE, Paused(at=NOW, cause="failure", why="401: the key is wrong")), "run-1")
     assert "401: the key is wrong" in text
     assert "starter.py resume run-1" in text
 
 
 def test_details_are_bounded() -> None:
     """However many calls wait."""
-    state = apply(OPEN, reply(1, *(call(f"t1c{n}", "publish", '{"x": "' + "y" * 3000 + '"}') for n in range(50))))
+    state = apply(OPEN_STATE, reply(1, *(call(f"t1c{n}", "publish", '{"x": "' + "y" * 3000 + '"}') for n in range(50))))
     for number in range(50):
         state = apply(state, ApprovalRequested(at=NOW, turn=1, call_id=f"t1c{number}", tool="publish"))
     assert len(details(spec(), state, "run-1").encode()) <= DETAILS_BYTES
@@ -57,7 +58,7 @@ def test_before_the_run_has_opened_there_is_a_view_too() -> None:
 @pytest.mark.parametrize(("before", "more", "new"), [(3, 2, 2), (3, 0, 0), (3, 100, RECENT_LINES), (40, 5, 5)])
 def test_new_lines_are_those_after_the_earlier_view(before: int, more: int, new: int) -> None:
     """Also when lines read the same, or more came than are kept."""
-    earlier = told(OPEN, before)
+    earlier = told(OPEN_STATE, before)
     later = told(earlier, more)
     lines = new_lines(state_view(None, earlier), state_view(None, later))
     assert len(lines) == new
@@ -90,7 +91,7 @@ def test_arguments_are_readable() -> None:
 
 def test_a_line_has_time_turn_and_what_happened() -> None:
     """One for each kind of entry."""
-    state = started(apply(OPEN, reply(1, call("t1c1"), text="Let me look.")), ["t1c1"])
+    state = started(apply(OPEN_STATE, reply(1, call("t1c1"), text="Let me look.")), ["t1c1"])
     state = apply(state, finished("t1c1", "three\nbirds"))
     assert state.recent[0] == "12:00:00 turn 1: Let me look. | calls look"
     assert state.recent[1] == "12:00:00 turn 1: look done: three birds"

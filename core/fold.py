@@ -1,0 +1,267 @@
+"""How entries change a run: `apply(state, entry) -> state`, and the few changes that are no entries.
+
+All pure: the state of a run is the fold of its journal.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+
+from core.content import inline
+from core.entries import (
+    ApprovalRequested,
+    Closed,
+    Compacted,
+    Decided,
+    Entry,
+    Forked,
+    Messaged,
+    Paused,
+    Refused,
+    Replied,
+    Resumed,
+    Started,
+    Told,
+    ToolFinished,
+    size_bytes,
+)
+from core.journal import Head
+from core.lines import line
+from core.state import (
+    ACTS_KEPT,
+    ARTIFACTS_KEPT,
+    RECENT_LINES,
+    TAIL_HARD_BYTES,
+    TOKEN_BYTES,
+    OpenCall,
+    RunState,
+    TakenAct,
+)
+from core.tools import Call
+
+ACTS_CARRIED = 3
+
+
+def apply(state: RunState, entry: Entry) -> RunState:
+    """Return the state after an entry. Pure; the entry also joins the tail, results in the order of their calls."""
+    after = _fold(state, entry)
+    changes: dict[str, object] = {
+        "updated_at": entry.at,
+        "steps": after.steps + 1,
+        "recent": (*after.recent, line(entry))[-RECENT_LINES:],
+    }
+    if isinstance(entry, Decided | Resumed | Refused):
+        changes["acts"] = (*after.acts, TakenAct(step=after.steps + 1, entry=entry))[-ACTS_KEPT:]
+    after = after.model_copy(update=changes)
+    if not isinstance(entry, ToolFinished) and not (isinstance(entry, Refused) and after.tail_bytes > TAIL_HARD_BYTES):
+        after = _recorded(after, entry)
+    return _waiting(after, entry.at)
+
+
+def _recorded(state: RunState, *entries: Entry) -> RunState:
+    """Put entries into the tail. A flood of refused acts only shows in `recent`: it must not fill the state."""
+    size = state.tail_bytes + sum(size_bytes(entry) for entry in entries)
+    return state.model_copy(update={"tail": (*state.tail, *entries), "tail_bytes": size})
+
+
+def tokens(entry: Entry) -> int:
+    """Estimate how many tokens an entry adds to a prompt: a token has about four bytes of text."""
+    match entry:
+        case ToolFinished():
+            return len(entry.content.shown()) // TOKEN_BYTES + 8
+        case Messaged():
+            return len(entry.text.shown()) // TOKEN_BYTES + 8
+        case Replied():
+            return entry.usage.output_tokens or size_bytes(entry) // TOKEN_BYTES
+        case _:
+            return 8
+
+
+def opened(state: RunState, beginning: RunState) -> RunState:
+    """Return the state after the run has opened with `beginning`; what came in before that stays in the tail."""
+    return _recorded(beginning, *state.tail).model_copy(
+        update={"steps": state.steps, "recent": state.recent, "acts": state.acts, "updated_at": beginning.started_at}
+    )
+
+
+def overflowed(state: RunState, window_tokens: int) -> RunState:
+    """Return the state after a provider said that the prompt is too long: the estimate was too low."""
+    return state.model_copy(update={"context_tokens": window_tokens})
+
+
+def carried(state: RunState, calls: Iterable[Call]) -> RunState:
+    """Return the state for the next Temporal run: the open calls with their long arguments as artifacts."""
+    stored = {call.id: call for call in calls}
+    open_calls = tuple(_set(entry, call=stored.get(entry.call.id, entry.call)) for entry in state.open_calls)
+    return state.model_copy(update={"open_calls": open_calls, "acts": state.acts[-ACTS_CARRIED:]})
+
+
+def committed(state: RunState, head: Head, count: int) -> RunState:
+    """Return the state after the first `count` entries of the tail were written; later ones stay."""
+    rest = state.tail[count:]
+    return state.model_copy(update={"head": head, "tail": rest, "tail_bytes": sum(map(size_bytes, rest))})
+
+
+def added(state: RunState, entry: Entry, head: Head | None, sent: int) -> RunState:
+    """Return the state after an activity that was sent `sent` entries of the tail gave a further one.
+
+    When it committed (`head`), these and the entry are in the journal; what came in meanwhile stays in the tail.
+    """
+    after = apply(state, entry)
+    if head is None:
+        return after
+    rest = after.tail[sent:-1]
+    return after.model_copy(update={"head": head, "tail": rest, "tail_bytes": sum(map(size_bytes, rest))})
+
+
+def started(state: RunState, call_ids: Iterable[str]) -> RunState:
+    """Return the state in which these calls run."""
+    ids = set(call_ids)
+    calls = tuple(_set(entry, status="running") if entry.call.id in ids else entry for entry in state.open_calls)
+    counts = Counter(state.calls) + Counter(entry.call.name for entry in calls if entry.call.id in ids)
+    return state.model_copy(update={"open_calls": calls, "calls": dict(counts)})
+
+
+def put_back(state: RunState, call_id: str) -> RunState:
+    """Return the state in which a call that could not even start is as before it was started."""
+    return _change(state, call_id, status="approved")
+
+
+def interrupted(state: RunState, now: datetime) -> RunState:
+    """Return the state in which no call is open: those that have not ended get a result that says so."""
+    for open_call in state.open_calls:
+        if open_call.result is None:
+            call = open_call.call
+            why = "Interrupted: the run was cancelled. The call may or may not have taken effect."
+            if open_call.status != "running":
+                why = "Not run: the run was cancelled."
+            result = ToolFinished(
+                at=now, turn=state.turn, call_id=call.id, tool=call.name, content=inline(why), failed=True
+            )
+            state = apply(state, result)
+    return state
+
+
+def _fold(state: RunState, entry: Entry) -> RunState:
+    match entry:
+        case Started():
+            return state.model_copy(update={"started_at": entry.at})
+        case Forked():
+            return _forked(state, entry)
+        case Messaged():
+            return state.model_copy(update={"context_tokens": state.context_tokens + tokens(entry)})
+        case Compacted():
+            return _compacted(state, entry)
+        case Replied():
+            return _replied(state, entry)
+        case ToolFinished():
+            return _finished(state, entry)
+        case ApprovalRequested():
+            return _change(state, entry.call_id, status="awaiting_approval", asked_at=entry.at)
+        case Decided():
+            return _change(state, entry.call_id, status="approved" if entry.approved else "rejected", decision=entry)
+        case Told():
+            return state.model_copy(update={"said": None, "stop_reason": None, "mistakes": state.mistakes + 1})
+        case Paused():
+            return state.model_copy(update={"paused": entry})
+        case Resumed():
+            return _resumed(state)
+        case Closed():
+            return state.model_copy(update={"outcome": entry.outcome, "reason": entry.reason})
+        case Refused():
+            return state
+
+
+def _replied(state: RunState, entry: Replied) -> RunState:
+    return state.model_copy(
+        update={
+            "turn": entry.turn,
+            "open_calls": tuple(OpenCall(call=call) for call in entry.calls),
+            "recorded": 0,
+            "said": entry.text,
+            "stop_reason": entry.stop_reason,
+            "usage": state.usage + entry.usage,
+            "context_tokens": entry.prompt_tokens + tokens(entry),
+            "compactions": 0,
+        }
+    )
+
+
+def _forked(state: RunState, entry: Forked) -> RunState:
+    """Go on elsewhere: what the origin waited for, and what people decided there, is not inherited."""
+    return RunState(
+        started_at=entry.at,
+        turn=state.turn,
+        usage=state.usage,
+        calls=state.calls,
+        artifacts=state.artifacts,
+        grants=state.grants,
+        context_tokens=state.context_tokens,
+    )
+
+
+def _compacted(state: RunState, entry: Compacted) -> RunState:
+    return state.model_copy(
+        update={
+            "usage": state.usage + entry.usage,
+            "context_tokens": entry.prompt_tokens,
+            "compactions": state.compactions + 1,
+        }
+    )
+
+
+def _finished(state: RunState, entry: ToolFinished) -> RunState:
+    state = _change(state, entry.call_id, status="finished", result=entry)
+    recorded, results = state.recorded, []
+    while recorded < len(state.open_calls) and (result := state.open_calls[recorded].result) is not None:
+        results.append(result)
+        recorded += 1
+    done = recorded == len(state.open_calls)
+    made = tuple(ref.model_copy(update={"preview": ""}) for ref in entry.artifacts)
+    return _recorded(state, *results).model_copy(
+        update={
+            "recorded": 0 if done else recorded,
+            "open_calls": () if done else state.open_calls,
+            "said": None if done else state.said,
+            "mistakes": _mistakes(state) if done else state.mistakes,
+            "artifacts": (*state.artifacts, *made)[-ARTIFACTS_KEPT:],
+            "context_tokens": state.context_tokens + tokens(entry),
+        }
+    )
+
+
+def _mistakes(state: RunState) -> int:
+    """Count a turn of which nothing could be run as one more mistake; one good result ends the row."""
+    results = [(entry, entry.result) for entry in state.open_calls if entry.result is not None]
+    if any(not result.failed for _, result in results):
+        return 0
+    ran_or_rejected = any(result.attempts or entry.decision for entry, result in results)
+    return state.mistakes if ran_or_rejected else state.mistakes + 1
+
+
+def _resumed(state: RunState) -> RunState:
+    granted = state.paused is not None and state.paused.cause == "limit"
+    changes: dict[str, object] = {"paused": None, "mistakes": 0, "grants": state.grants + (1 if granted else 0)}
+    if not granted:
+        changes |= {"said": None, "stop_reason": None}
+    return state.model_copy(update=changes)
+
+
+def _change(state: RunState, call_id: str, **changes: object) -> RunState:
+    calls = tuple(_set(entry, **changes) if entry.call.id == call_id else entry for entry in state.open_calls)
+    return state.model_copy(update={"open_calls": calls})
+
+
+def _set(entry: OpenCall, **changes: object) -> OpenCall:
+    return entry.model_copy(update=changes)
+
+
+def _waiting(state: RunState, now: datetime) -> RunState:
+    """Keep count of the time in which a person was waited for."""
+    waits = state.paused is not None or bool(state.pending)
+    if waits and state.waiting_since is None:
+        return state.model_copy(update={"waiting_since": now})
+    if not waits and state.waiting_since is not None:
+        waited = state.waited_seconds + (now - state.waiting_since).total_seconds()
+        return state.model_copy(update={"waiting_since": None, "waited_seconds": waited})
+    return state

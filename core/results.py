@@ -1,0 +1,25 @@
+"""What a run has come to, as its caller gets it."""
+
+from datetime import datetime
+
+from core.content import inline
+from core.entries import Outcome
+from core.runs import RunResult, RunSpec
+from core.state import RunState
+
+
+def result_of(spec: RunSpec, state: RunState, outcome: Outcome, reason: str, now: datetime) -> RunResult:
+    """Return the result of a run that ends now in this state."""
+    return RunResult(
+        outcome=outcome,
+        text=state.said if state.said is not None else inline(""),
+        reason=reason,
+        artifacts=state.artifacts,
+        turns=state.turn,
+        calls=state.calls,
+        usage=state.usage,
+        model=spec.model,
+        seconds=(now - (state.started_at or now)).total_seconds(),
+        waited_seconds=state.waited_seconds,
+        scope=spec.run.scope,
+    )
