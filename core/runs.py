@@ -98,11 +98,6 @@ class Continued(Frozen):
     state: RunState
     generation: int
 
-    @property
-    def search_attributes(self) -> bool:
-        """As `AgentInput.search_attributes`."""
-        return self.spec.search_attributes
-
 
 class Position(Frozen):
     """Answer to query `position`: where the journal is, and the entries that are not yet in it."""
@@ -203,7 +198,9 @@ class RunResult(Frozen):
 class Manifest(Frozen):
     """Stored when a run closes, so that it can be read without Temporal."""
 
+    v: Literal[1] = 1
     run: RunRef
     agent: str
     head: Head
     result: RunResult
+    closed_at: AwareDatetime

@@ -103,10 +103,10 @@ class RunState(Frozen):
     @property
     def phase(self) -> Phase:
         """What the run is doing; `awaiting_approval` as soon as nothing else goes on."""
-        if self.outcome is not None:
-            return self.outcome
         if self.paused is not None:
             return "paused"
+        if self.outcome is not None:
+            return self.outcome
         if self.started_at is None:
             return "opening"
         if self.pending and not self.running:

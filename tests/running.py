@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import uuid4
 
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from core.agents import Limits, PinnedAgent
+from core.agents import Context, Limits, PinnedAgent
 from core.chat import ChatReply, ChatRequest, ProposedCall, StopReason, Usage
 from core.content import ArtifactRef, inline
 from core.errors import ModelRefused
 from core.ports import BlobStore, ChatModel
-from core.runs import AgentInput, RunResult
+from core.runs import EVENTS_PER_GENERATION, AgentInput, RunResult
 from core.storage import Storage
 from core.tools import Approval
 from core.view import StateView
@@ -79,6 +79,9 @@ class Running:
         task: str = "Do it.",
         run_id: str = "",
         model: str | None = None,
+        context: Context | None = None,
+        events_per_generation: int = EVENTS_PER_GENERATION,
+        execution_timeout: timedelta = timedelta(minutes=10),
     ) -> "WorkflowHandle[Agent, RunResult]":
         """Start a run of an agent with these tools."""
         agent = PinnedAgent(
@@ -87,6 +90,7 @@ class Running:
             tools=tuple(tools),
             approval=approval or {},
             limits=limits or Limits(),
+            context=context or Context(),
             instructions=inline("Do what the test says."),
         )
         start = AgentInput(
@@ -96,6 +100,7 @@ class Running:
             model=model,
             by="tests",
             heartbeat_timeout=self.settings.heartbeat_timeout,
+            events_per_generation=events_per_generation,
             search_attributes=True,
         )
         return await self.client.start_workflow(
@@ -104,7 +109,7 @@ class Running:
             id=run_id or f"test-{uuid4().hex[:12]}",
             task_queue=self.settings.task_queue,
             task_timeout=self.settings.workflow_task_timeout,
-            execution_timeout=timedelta(minutes=10),
+            execution_timeout=execution_timeout,
             result_type=RunResult,
         )
 
@@ -139,8 +144,20 @@ class Running:
 
 
 async def replay(handle: "WorkflowHandle[Agent, RunResult]") -> None:
-    """Replay a run's history with the workflow as it is now; raises when it would take another way."""
-    await replayer().replay_workflow(await handle.fetch_history())
+    """Replay a run's histories with the workflow as it is now; raises when it would take another way."""
+    for history in await histories(handle):
+        await replayer().replay_workflow(history)
+
+
+async def histories(handle: "WorkflowHandle[Agent, RunResult]") -> list[WorkflowHistory]:
+    """Return the histories of all Temporal runs that the run went through, oldest first."""
+    found: list[WorkflowHistory] = []
+    run_id = handle.first_execution_run_id or handle.result_run_id
+    while run_id:
+        one = await handle._client.get_workflow_handle(handle.id, run_id=run_id).fetch_history()
+        found.append(one)
+        run_id = one.events[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+    return found
 
 
 def replayer() -> Replayer:
