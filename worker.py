@@ -77,9 +77,7 @@ def build_worker(client: Client, settings: Settings, blobs: BlobStore, model: Ch
             compaction.compact,
             *calls.activities(),
         ],
-        workflow_runner=SandboxedWorkflowRunner(
-            restrictions=SandboxRestrictions.default.with_passthrough_modules("core", "activities")
-        ),
+        workflow_runner=workflow_runner(),
         max_concurrent_activities=settings.max_concurrent_activities,
         max_concurrent_workflow_tasks=settings.max_concurrent_workflow_tasks,
         sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
@@ -88,6 +86,12 @@ def build_worker(client: Client, settings: Settings, blobs: BlobStore, model: Ch
         max_heartbeat_throttle_interval=min(timedelta(seconds=1), settings.heartbeat_timeout / 4),
         default_heartbeat_throttle_interval=timedelta(seconds=1),
     )
+
+
+def workflow_runner() -> SandboxedWorkflowRunner:
+    """Return the sandbox of workflow code; modules without state are shared, not loaded anew for each run."""
+    shared = SandboxRestrictions.default.with_passthrough_modules("core", "activities", "infra")
+    return SandboxedWorkflowRunner(restrictions=shared)
 
 
 def default_model(settings: Settings) -> str:

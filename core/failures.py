@@ -13,6 +13,8 @@ from core.tools import ToolPolicy
 
 STORE_KINDS = frozenset({"StoreUnavailable", "StoreRefused", "BlobMissing", "BlobCorrupt"})
 TIMED_OUT = "Timeout"
+TOO_LARGE = "PayloadsTooLarge"
+"""What Temporal calls it, and what is refused before it is sent to Temporal."""
 
 
 class Failure(Frozen):

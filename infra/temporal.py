@@ -12,12 +12,12 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSe
 from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConnectConfig
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError, RPCStatusCode
 
 from core.errors import InputError, PerdureError
+from infra.payloads import data_converter
 from infra.settings import DEFAULT_TEMPORAL_ADDRESS, Settings
 
 AGENT_NAME = SearchAttributeKey.for_keyword("AgentName")
@@ -59,7 +59,7 @@ async def connect(settings: Settings) -> Client:
     try:
         config |= settings.temporal.to_client_connect_config()
         async with asyncio.timeout(_CONNECT_TIMEOUT.total_seconds()):
-            client = await Client.connect(**config, data_converter=pydantic_data_converter, runtime=runtime())
+            client = await Client.connect(**config, data_converter=data_converter, runtime=runtime())
             await client.workflow_service.describe_namespace(DescribeNamespaceRequest(namespace=client.namespace))
     except TimeoutError as error:
         raise _unavailable(address, f"no answer within {_CONNECT_TIMEOUT.total_seconds():g} s") from error

@@ -7,9 +7,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from core.agents import Context, Limits, PinnedAgent
 from core.chat import ChatReply, ChatRequest, ProposedCall, StopReason, Usage
@@ -20,9 +18,10 @@ from core.runs import EVENTS_PER_GENERATION, AgentInput, RunResult
 from core.storage import Storage
 from core.tools import Approval
 from core.view import StateView
+from infra.payloads import data_converter
 from infra.settings import Settings
 from tests.waiting import wait_until
-from worker import build_worker
+from worker import build_worker, workflow_runner
 from workflows.agent import Agent
 
 Reply = ChatReply | Exception | Callable[[ChatRequest], ChatReply]
@@ -164,10 +163,8 @@ def replayer() -> Replayer:
     """Return a replayer that is set up as the worker is."""
     return Replayer(
         workflows=[Agent],
-        data_converter=pydantic_data_converter,
-        workflow_runner=SandboxedWorkflowRunner(
-            restrictions=SandboxRestrictions.default.with_passthrough_modules("core", "activities")
-        ),
+        data_converter=data_converter,
+        workflow_runner=workflow_runner(),
     )
 
 

@@ -90,7 +90,7 @@ async def open_run(opening: OpenInput) -> Opened | Failure:
             retry_policy=JOURNAL_RETRY,
             summary=f"open a run of {opening.start.agent.name}",
         )
-    except ActivityError as error:
+    except (ActivityError, ApplicationError) as error:
         failure = _failure(error)
         if not failure.mendable:
             raise ApplicationError(failure.text, type=failure.kind, non_retryable=True) from None
@@ -108,7 +108,7 @@ async def ask_model(spec: RunSpec, ask: AskInput) -> Asked | Failure:
             retry_policy=MODEL_RETRY,
             summary=f"turn {ask.turn}: ask {one_line(spec.model, 80)}",
         )
-    except ActivityError as error:
+    except (ActivityError, ApplicationError) as error:
         return _failure(error)
 
 
@@ -129,7 +129,7 @@ async def run_call(spec: RunSpec, call: Call, turn: int) -> ToolFinished | Failu
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=arguments_line(call),
         )
-    except ActivityError as error:
+    except (ActivityError, ApplicationError) as error:
         failure = _failure(error)
         if failure.of_store:
             return failure
@@ -158,7 +158,7 @@ async def commit(spec: RunSpec, write: CommitInput) -> Committed | Failure:
             retry_policy=JOURNAL_RETRY,
             summary=f"write {len(write.tail)} entries to the journal",
         )
-    except ActivityError as error:
+    except (ActivityError, ApplicationError) as error:
         return _failure(error)
 
 
@@ -173,7 +173,7 @@ async def compact(spec: RunSpec, request: CompactInput) -> CompactedResult | Fai
             retry_policy=MODEL_RETRY,
             summary="drop the oldest exchanges" if request.drop else f"sum up the conversation with {spec.model}"[:160],
         )
-    except ActivityError as error:
+    except (ActivityError, ApplicationError) as error:
         return _failure(error)
 
 
@@ -188,15 +188,15 @@ async def close_run(spec: RunSpec, closing: CloseInput) -> RunResult | Failure:
             retry_policy=JOURNAL_RETRY,
             summary=f"close the run: {closing.result.outcome}",
         )
-    except ActivityError as error:
+    except (ActivityError, ApplicationError) as error:
         return _failure(error)
 
 
-def _failure(error: ActivityError) -> Failure:
-    """Read what went wrong; a cancel is none, it is raised."""
+def _failure(error: ActivityError | ApplicationError) -> Failure:
+    """Read what went wrong, in the activity or when its input was to be sent. A cancel is none, it is raised."""
     if is_cancelled_exception(error):
         raise error
-    cause = error.cause
+    cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, ApplicationError):
         return Failure(kind=cause.type or "Error", text=cause.message)
     if isinstance(cause, ActivityTimeout):

@@ -4,9 +4,10 @@ from datetime import timedelta
 
 from temporalio.common import RetryPolicy
 
+from core.failures import TOO_LARGE
 from core.tools import ATTEMPTS, ToolPolicy
 
-NEVER_RETRIED = ["PayloadsTooLarge"]
+NEVER_RETRIED = [TOO_LARGE]
 
 MODEL_TIMEOUT = timedelta(minutes=10)
 MODEL_RETRY = RetryPolicy(

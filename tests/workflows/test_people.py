@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import CancelledError
 
 from core.chat import ToolMessage
@@ -91,7 +92,8 @@ async def test_acts_that_can_not_be_carried_out_are_recorded(
     await handle.signal("approve", args=[{}, {}])
     await handle.signal("aprove", {})
     await handle.signal("resume")
-    await handle.signal("reject", "x" * 1_900_000)
+    careless = Client(**{**running.client.config(), "data_converter": pydantic_data_converter})
+    await careless.get_workflow_handle(handle.id).signal("reject", "x" * 1_900_000)
     await handle.signal("approve", b"\x00\xff")
     state = await running.until(
         handle, lambda state: sum("refused" in line for line in state.recent) == 6, "all six are refused"
