@@ -18,14 +18,18 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 
-from core.content import clean, cut
+from core import errors
+from core.content import clean, cut, one_line
 from core.errors import PerdureError
+from core.failures import TIMED_OUT
 
 log = structlog.get_logger(__name__)
 
 ERROR_BYTES = 4096
 """Longest error text that leaves an activity."""
 
+OURS = frozenset({TIMED_OUT, *(name for name, value in vars(errors).items() if isinstance(value, type))})
+"""Kinds of failure that the run decides by: no error of someone else's may bear one of these names."""
 
 _told: ContextVar[list[str]] = ContextVar("told")
 """What the running activity last told of its progress: shared by its threads and its heartbeat."""
@@ -46,7 +50,7 @@ def bordered(function: Callable[Parameters, Awaitable[Result]]) -> Callable[Para
             async with alive():
                 try:
                     return await function(*args, **kwargs)
-                except (ApplicationError, CancelledError, asyncio.CancelledError):
+                except (CancelledError, asyncio.CancelledError):
                     raise
                 except Exception as error:  # noqa: BLE001 - the border: whatever comes, Temporal gets a failure it can carry
                     failure = as_failure(error)
@@ -63,10 +67,21 @@ def as_failure(error: Exception) -> ApplicationError:
     |---|---|---|
     | `PerdureError`, retryable | yes | after `retry_after_seconds` where known, else by the backoff |
     | `PerdureError`, not retryable | no | |
+    | Temporal's `ApplicationError`, raised by a tool | as it says | as it says, else by the backoff |
     | anything else: a bug, or an error nobody thought of | yes | by the backoff, within the attempts of the policy |
+
+    A library's `StoreUnavailable` or `Timeout` is none of ours: it gets its module's name in front, so that a write
+    that raised it is never taken for one that could not begin.
     """
+    if isinstance(error, ApplicationError):
+        return ApplicationError(
+            cut(clean(error.message), ERROR_BYTES),
+            type=_foreign(error.type or "ApplicationError", "tool"),
+            non_retryable=error.non_retryable,
+            next_retry_delay=error.next_retry_delay,
+        )
     if not isinstance(error, PerdureError):
-        return ApplicationError(error_text(error), type=type(error).__name__)
+        return ApplicationError(error_text(error), type=_foreign(type(error).__name__, type(error).__module__))
     after = error.retry_after_seconds
     return ApplicationError(
         error_text(error),
@@ -74,6 +89,11 @@ def as_failure(error: Exception) -> ApplicationError:
         non_retryable=not error.retryable,
         next_retry_delay=timedelta(seconds=after) if after is not None else None,
     )
+
+
+def _foreign(kind: str, source: str) -> str:
+    """Return the name of an error that is not ours."""
+    return one_line(clean(f"{source}.{kind}" if kind in OURS else kind))
 
 
 def error_text(error: BaseException) -> str:

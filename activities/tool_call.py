@@ -26,6 +26,7 @@ from typing import Any
 
 import structlog
 from temporalio import activity
+from temporalio.exceptions import CancelledError
 
 from activities.boundary import bordered, error_text, tell
 from activities.downloads import Downloads
@@ -189,7 +190,7 @@ def _contained(work: Callable[[], Prepared]) -> Prepared | Exception:
 async def _contained_async(work: Awaitable[object]) -> object:
     try:
         return await work
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, CancelledError):
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
@@ -202,8 +203,11 @@ async def _contained_async(work: Awaitable[object]) -> object:
 
 
 def _harmless(error: BaseException) -> Exception:
-    """Return an error that ends only the call: futures and loops treat some others in their own ways."""
-    if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration):
+    """Return an error that ends only the call: futures, loops and Temporal treat some others in their own ways.
+
+    Temporal's CancelledError of a tool that nobody cancelled would end the whole run as cancelled.
+    """
+    if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration | CancelledError):
         return error
     return ToolCrashed(f"the tool raised {error_text(error)}")
 

@@ -51,15 +51,18 @@ class Artifacts:
         """Store a file of any size in constant memory.
 
         Raises:
-            InputError: the file changed while it was stored.
+            InputError: the file changed while it was stored; nothing was stored.
+            OSError: the file can't be read.
         """
         survey = await asyncio.to_thread(survey_file, path, name, media_type)
         ref = _reference(survey, name)
         key = artifact_key(self._scope, ref.sha256)
         if not await self._is_there(key, ref.size_bytes):
-            await self._blobs.put_file(key, path, sha256=ref.sha256, metadata=_metadata(ref))
-            if await asyncio.to_thread(_sha256_of, path) != ref.sha256:
-                raise InputError(f"{path.name} changed while it was stored; store it again when it is at rest")
+            try:
+                await self._blobs.put_file(key, path, sha256=ref.sha256, metadata=_metadata(ref))
+            except BlobCorrupt as error:
+                cure = "store it again when it is at rest"
+                raise InputError(f"{label(name)} changed while it was stored; {cure}") from error
         return ref
 
     async def find(self, handle: str) -> ArtifactRef:
@@ -180,8 +183,3 @@ def _verify(ref: ArtifactRef, sha256: str) -> None:
             f"{ref.described()}: the stored bytes hash to {sha256[:12]}, not to {ref.sha256[:12]}; "
             "restore the object from a backup"
         )
-
-
-def _sha256_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

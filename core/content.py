@@ -4,6 +4,7 @@ It holds for tool outputs, tool arguments, model texts, tasks and results, so th
 what a tool or a model returns.
 """
 
+import json
 import unicodedata
 from typing import Self
 
@@ -13,6 +14,9 @@ from core.frozen import Frozen
 
 INLINE_BYTES = 4096
 """Longest UTF-8 text that travels inline."""
+
+INLINE_JSON_BYTES = 2 * INLINE_BYTES
+"""Longest inline text as a payload holds it: a control character takes six bytes there, a quote or a line end two."""
 
 PREVIEW_BYTES = 768
 """Longest preview of an artifact."""
@@ -65,7 +69,9 @@ class Content(Frozen):
 
 def fits_inline(text: str) -> bool:
     """Say whether the text may travel inline."""
-    return len(text) <= INLINE_BYTES and len(text.encode(errors="replace")) <= INLINE_BYTES
+    if len(text) > INLINE_BYTES or len(text.encode(errors="replace")) > INLINE_BYTES:
+        return False
+    return len(json.dumps(text, ensure_ascii=False).encode(errors="replace")) <= INLINE_JSON_BYTES + len('""')
 
 
 def inline(text: str) -> Content:

@@ -22,16 +22,25 @@ class BlobInfo(Frozen):
 
 
 class BlobStore(Protocol):
-    """Bytes by key. Every method raises only the `StorageError` family of `core.errors`.
+    """Bytes by key. What goes wrong with the store raises the `StorageError` family of `core.errors`, and only that.
 
     Writing the same key twice with the same bytes is harmless: keys are content hashes, so all writes are idempotent.
     """
 
     async def put(self, key: str, body: bytes, *, sha256: str, metadata: Mapping[str, str] | None = None) -> None:
-        """Store `body`; the store refuses it when its SHA-256 (hex) is not `sha256`. For small bodies (up to 8 MiB)."""
+        """Store `body`, which should be small (up to 8 MiB).
+
+        Raises:
+            BlobCorrupt: its SHA-256 (hex) is not `sha256`; nothing was stored.
+        """
 
     async def put_file(self, key: str, path: Path, *, sha256: str, metadata: Mapping[str, str] | None = None) -> None:
-        """Store a file of any size in constant memory, verified by size after the upload."""
+        """Store a file of any size in constant memory; the bytes that are sent are hashed on their way.
+
+        Raises:
+            BlobCorrupt: their SHA-256 (hex) is not `sha256`, the file changed meanwhile; nothing was stored.
+            OSError: the file can't be read.
+        """
 
     async def get(self, key: str) -> bytes:
         """Return the whole object.

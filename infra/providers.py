@@ -14,8 +14,8 @@ from pydantic_ai.models import Model
 from core.errors import ModelRefused
 from infra.model_errors import CREDENTIALS
 
-# Explicit, because the Anthropic client refuses long answers without streaming when it has to guess; below the 10 minutes
-# of the activity `ask_model`, so that a silent provider is told as one, with a request that has ended.
+# Explicit, because the Anthropic client refuses long answers without streaming when it has to guess; below the
+# 10 minutes of the activity `ask_model`, so that a silent provider is told as one, and its request has ended.
 REQUEST_TIMEOUT: Final = timedelta(minutes=9)
 
 

@@ -198,7 +198,7 @@ def _price(result: RunResult, history: HistoryCost, kill: Kill | None) -> None:
         "run again after the kill": retried or "nothing",
         "resumed after": _resumed_after(history, kill) if kill is not None else "the worker was not killed",
         "tokens": f"{result.usage.input_tokens} in, {result.usage.output_tokens} out",
-        "price of the model": f"{result.usage.cost_usd or 0:.4f} USD",
+        "price of the model": "not known" if (cost := result.usage.cost_usd) is None else f"{cost:.4f} USD",
         "history": f"{history.events} events, {readable_bytes(history.size_bytes)}, "
         f"{readable_bytes(history.size_bytes // max(result.turns, 1))} a turn",
         "artifacts": f"{len(result.artifacts)}, {readable_bytes(sum(ref.size_bytes for ref in result.artifacts))}",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, CancelledError
 
 from activities.tool_context import ToolContext
 from activities.toolbox import Tool, Toolbox, tool
@@ -66,6 +66,9 @@ class Unprintable(Exception):
         (KeyboardInterrupt(), "ToolCrashed", True),
         (GeneratorExit(), "ToolCrashed", True),
         (asyncio.CancelledError(), "ToolCrashed", True),
+        (CancelledError("nobody asked for it"), "ToolCrashed", True),
+        (ApplicationError("x" * 5_000_000, type="Full", non_retryable=True), "Full", False),
+        (ApplicationError("as ours", type="StoreRefused"), "tool.StoreRefused", True),
         (RecursionError("deep"), "RecursionError", True),
     ],
 )
@@ -83,6 +86,16 @@ async def test_an_error_is_raised_with_its_verdict_and_harms_nothing_else(
     assert caught.value.type == kind
     assert caught.value.non_retryable is not retried
     assert len(caught.value.message) < 5000
+
+
+@pytest.mark.parametrize("name", ["StoreUnavailable", "BlobMissing", "NotDone", "InputError", "Timeout"])
+async def test_an_error_of_a_library_is_never_taken_for_one_of_ours(calling: Calling, name: str) -> None:
+    """The run would take a write for one that could not even begin, and start it again."""
+    error = type(name, (Exception,), {"__module__": "somelib.errors"})("lost the connection")
+    calling.toolbox = Toolbox([doing(raising(error))])
+    with pytest.raises(ApplicationError) as caught:
+        await calling.call("does")
+    assert (caught.value.type, caught.value.non_retryable) == (f"somelib.errors.{name}", False)
 
 
 async def test_stop_iteration_does_not_hang_the_call(calling: Calling) -> None:

@@ -5,7 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from core.content import INLINE_BYTES, Content, clean, cut, inline, label, one_line, readable_bytes
+from core.content import (
+    INLINE_BYTES,
+    INLINE_JSON_BYTES,
+    Content,
+    clean,
+    cut,
+    fits_inline,
+    inline,
+    label,
+    one_line,
+    readable_bytes,
+)
 from core.scopes import artifact_key, scope_prefix
 from tests.entries import artifact
 
@@ -15,6 +26,21 @@ def test_inline_text_is_at_most_4_kib() -> None:
     assert Content(text="x" * INLINE_BYTES).artifact is None
     with pytest.raises(ValidationError, match="store it as an artifact"):
         Content(text="ü" * INLINE_BYTES)
+
+
+@pytest.mark.parametrize("text", ['"' * INLINE_BYTES, "\n" * INLINE_BYTES, "ü" * (INLINE_BYTES // 2)])
+def test_ordinary_text_of_4_kib_fits_inline(text: str) -> None:
+    """Quotes and line ends take two bytes in a payload, which is provided for."""
+    assert fits_inline(text)
+    assert not fits_inline(text + "x")
+
+
+def test_text_that_grows_in_a_payload_does_not_fit_inline() -> None:
+    """Control characters take six bytes each: 200 results of a turn would be too much for one payload."""
+    text = "\x1b" * INLINE_BYTES
+    assert len(Content(text=text).model_dump_json()) > 2 * INLINE_JSON_BYTES
+    assert not fits_inline(text)
+    assert fits_inline(text[: INLINE_JSON_BYTES // 6])
 
 
 def test_content_is_text_or_an_artifact() -> None:
