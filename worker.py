@@ -44,7 +44,8 @@ from workflows.agent import Agent
 log = structlog.get_logger(__name__)
 
 TOOL_PACKAGE = "activities.tools"
-TOOL_THREADS = 32
+SPARE_THREADS = 16
+"""For tools that ignored a cancel and were left behind: they keep their thread until they end."""
 
 
 def build_worker(client: Client, settings: Settings, blobs: BlobStore, model: ChatModel) -> Worker:
@@ -63,7 +64,7 @@ def build_worker(client: Client, settings: Settings, blobs: BlobStore, model: Ch
         storage,
         data_dir=settings.data_dir,
         cache_bytes=settings.artifact_cache_bytes,
-        threads=ThreadPoolExecutor(TOOL_THREADS, "tool"),
+        threads=ThreadPoolExecutor(settings.max_concurrent_activities + SPARE_THREADS, "tool"),
     )
     return Worker(
         client,

@@ -189,7 +189,7 @@ ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
 def size_bytes(entry: Entry) -> int:
     """Return how many bytes an entry takes in a payload."""
-    return len(entry.model_dump_json())
+    return len(entry.model_dump_json().encode())
 
 
 def utc(at: datetime) -> str:

@@ -4,6 +4,7 @@
 |---|---|---|
 | store refused or down for long, blob missing or corrupt | run pauses | run pauses; `resume` runs the call again |
 | model refused or down for long, context too long | run pauses | |
+| no worker has the tool (`NotFoundError`) | | run pauses; `resume` runs the call again |
 | worker lost, timeout, any other error | run pauses | failed result; of a `write`: outcome unknown |
 """
 
@@ -13,6 +14,9 @@ from core.tools import ToolPolicy
 
 STORE_KINDS = frozenset({"StoreUnavailable", "StoreRefused", "BlobMissing", "BlobCorrupt"})
 TIMED_OUT = "Timeout"
+WORKER_LOST = "WorkerLost"
+NO_SUCH_TOOL = "NotFoundError"
+"""What Temporal calls an activity that the worker does not have: it was not started."""
 TOO_LARGE = "PayloadsTooLarge"
 """What Temporal calls it, and what is refused before it is sent to Temporal."""
 
@@ -29,9 +33,9 @@ class Failure(Frozen):
         return self.kind != "InputError"
 
     @property
-    def of_store(self) -> bool:
-        """Say whether blob storage is the cause, not the tool."""
-        return self.kind in STORE_KINDS
+    def before_start(self) -> bool:
+        """Say whether a call has to wait for its surroundings: blob storage, or a worker that has the tool."""
+        return self.kind in STORE_KINDS or self.kind == NO_SUCH_TOOL
 
 
 def failed_result(policy: ToolPolicy, failure: Failure) -> Content:
@@ -43,4 +47,6 @@ def failed_result(policy: ToolPolicy, failure: Failure) -> Content:
         )
     if failure.kind == TIMED_OUT:
         return inline(f"Failed: {policy.name} did not end within {policy.timeout.total_seconds():.0f} seconds.")
+    if failure.kind == WORKER_LOST:
+        return inline(f"Failed: the worker that ran {policy.name} died or was cut off, each time that it was tried.")
     return inline(f"Failed: {failure.text}")

@@ -4,8 +4,9 @@ All pure: the state of a run is the fold of its journal.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from itertools import takewhile
 
 from core.content import inline
 from core.entries import (
@@ -40,6 +41,8 @@ from core.state import (
 from core.tools import Call
 
 ACTS_CARRIED = 3
+COMMIT_BYTES = 256 * 1024
+"""Longest tail that is sent at once."""
 
 
 def apply(state: RunState, entry: Entry) -> RunState:
@@ -53,13 +56,15 @@ def apply(state: RunState, entry: Entry) -> RunState:
     if isinstance(entry, Decided | Resumed | Refused):
         changes["acts"] = (*after.acts, TakenAct(step=after.steps + 1, entry=entry))[-ACTS_KEPT:]
     after = after.model_copy(update=changes)
-    if not isinstance(entry, ToolFinished) and not (isinstance(entry, Refused) and after.tail_bytes > TAIL_HARD_BYTES):
+    # While nothing can be written, a flood of refused acts only shows in `recent`: it must not fill the state.
+    flooded = isinstance(entry, Refused) and after.tail_bytes > TAIL_HARD_BYTES
+    if not isinstance(entry, ToolFinished) and not flooded:
         after = _recorded(after, entry)
     return _waiting(after, entry.at)
 
 
 def _recorded(state: RunState, *entries: Entry) -> RunState:
-    """Put entries into the tail. A flood of refused acts only shows in `recent`: it must not fill the state."""
+    """Put entries into the tail."""
     size = state.tail_bytes + sum(size_bytes(entry) for entry in entries)
     return state.model_copy(update={"tail": (*state.tail, *entries), "tail_bytes": size})
 
@@ -80,8 +85,26 @@ def tokens(entry: Entry) -> int:
 def opened(state: RunState, beginning: RunState) -> RunState:
     """Return the state after the run has opened with `beginning`; what came in before that stays in the tail."""
     return _recorded(beginning, *state.tail).model_copy(
-        update={"steps": state.steps, "recent": state.recent, "acts": state.acts, "updated_at": beginning.started_at}
+        update={
+            "steps": state.steps,
+            "recent": state.recent,
+            "acts": state.acts,
+            "waited_seconds": state.waited_seconds,
+            "updated_at": state.updated_at or beginning.started_at,
+        }
     )
+
+
+def first_part(tail: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Return the entries of a tail that go into one commit: in one payload, whatever has gathered."""
+    size = 0
+    part: list[Entry] = []
+    for entry in tail:
+        size += size_bytes(entry)
+        if part and size > COMMIT_BYTES:
+            break
+        part.append(entry)
+    return tuple(part)
 
 
 def overflowed(state: RunState, window_tokens: int) -> RunState:
@@ -89,8 +112,13 @@ def overflowed(state: RunState, window_tokens: int) -> RunState:
     return state.model_copy(update={"context_tokens": window_tokens})
 
 
+def all_recorded(state: RunState) -> RunState:
+    """Return the state in which every result that is there is in the tail, also before results of earlier calls."""
+    return _results_recorded(state, [open_call.call.id for open_call in state.open_calls])
+
+
 def carried(state: RunState, calls: Iterable[Call]) -> RunState:
-    """Return the state for the next Temporal run: the open calls with their long arguments as artifacts."""
+    """Return the state with long arguments of open calls as artifacts: it goes into the next Temporal run."""
     stored = {call.id: call for call in calls}
     open_calls = tuple(_set(entry, call=stored.get(entry.call.id, entry.call)) for entry in state.open_calls)
     return state.model_copy(update={"open_calls": open_calls, "acts": state.acts[-ACTS_CARRIED:]})
@@ -124,7 +152,9 @@ def started(state: RunState, call_ids: Iterable[str]) -> RunState:
 
 def put_back(state: RunState, call_id: str) -> RunState:
     """Return the state in which a call that could not even start is as before it was started."""
-    return _change(state, call_id, status="approved")
+    names = [open_call.call.name for open_call in state.open_calls if open_call.call.id == call_id]
+    counts = Counter(state.calls) - Counter(names)
+    return _change(state, call_id, status="approved").model_copy(update={"calls": dict(counts)})
 
 
 def interrupted(state: RunState, now: datetime) -> RunState:
@@ -177,7 +207,6 @@ def _replied(state: RunState, entry: Replied) -> RunState:
         update={
             "turn": entry.turn,
             "open_calls": tuple(OpenCall(call=call) for call in entry.calls),
-            "recorded": 0,
             "said": entry.text,
             "stop_reason": entry.stop_reason,
             "usage": state.usage + entry.usage,
@@ -212,22 +241,33 @@ def _compacted(state: RunState, entry: Compacted) -> RunState:
 
 def _finished(state: RunState, entry: ToolFinished) -> RunState:
     state = _change(state, entry.call_id, status="finished", result=entry)
-    recorded, results = state.recorded, []
-    while recorded < len(state.open_calls) and (result := state.open_calls[recorded].result) is not None:
-        results.append(result)
-        recorded += 1
-    done = recorded == len(state.open_calls)
     made = tuple(ref.model_copy(update={"preview": ""}) for ref in entry.artifacts)
-    return _recorded(state, *results).model_copy(
+    state = state.model_copy(
         update={
-            "recorded": 0 if done else recorded,
-            "open_calls": () if done else state.open_calls,
-            "said": None if done else state.said,
-            "mistakes": _mistakes(state) if done else state.mistakes,
             "artifacts": (*state.artifacts, *made)[-ARTIFACTS_KEPT:],
             "context_tokens": state.context_tokens + tokens(entry),
         }
     )
+    ready = takewhile(lambda open_call: open_call.result is not None, state.open_calls)
+    state = _results_recorded(state, [open_call.call.id for open_call in ready])
+    if not all(open_call.recorded for open_call in state.open_calls):
+        return state
+    return state.model_copy(update={"open_calls": (), "said": None, "mistakes": _mistakes(state)})
+
+
+def _results_recorded(state: RunState, call_ids: Iterable[str]) -> RunState:
+    """Put the results of these calls into the tail, in the order of the calls; each once."""
+    ids = set(call_ids)
+    results: list[ToolFinished] = []
+    calls: list[OpenCall] = []
+    for open_call in state.open_calls:
+        if open_call.call.id in ids and open_call.result is not None and not open_call.recorded:
+            results.append(open_call.result)
+            bare = open_call.result.model_copy(update={"content": inline(""), "artifacts": ()})
+            calls.append(_set(open_call, result=bare, recorded=True))
+        else:
+            calls.append(open_call)
+    return _recorded(state.model_copy(update={"open_calls": tuple(calls)}), *results)
 
 
 def _mistakes(state: RunState) -> int:
@@ -241,7 +281,12 @@ def _mistakes(state: RunState) -> int:
 
 def _resumed(state: RunState) -> RunState:
     granted = state.paused is not None and state.paused.cause == "limit"
-    changes: dict[str, object] = {"paused": None, "mistakes": 0, "grants": state.grants + (1 if granted else 0)}
+    changes: dict[str, object] = {
+        "paused": None,
+        "mistakes": 0,
+        "compactions": 0,
+        "grants": state.grants + (1 if granted else 0),
+    }
     if not granted:
         changes |= {"said": None, "stop_reason": None}
     return state.model_copy(update=changes)

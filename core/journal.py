@@ -12,17 +12,18 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from core.entries import Entry, Forked, Started
 from core.errors import BlobCorrupt
 from core.frozen import Frozen
+from core.migrations import read_stored
 from core.ports import BlobStore
 from core.scopes import node_key
 
 Commit = tuple[Entry, ...]
 JOURNAL_CACHE_BYTES = 64 * 1024 * 1024
-CONFIGURATIONS_KEPT = 200
+CONFIGURATIONS_KEPT = 64
 
 
 class Head(Frozen):
@@ -125,6 +126,9 @@ class Journal:
         added = sum(len(entry.model_dump_json()) for entry in entries)
         grown = Loaded.model_construct(commits=commits, chain=(new, *ancestors), size_bytes=before.size_bytes + added)
         self._cache.put(new.sha256, grown)
+        opening = next((entry for entry in entries if isinstance(entry, Started | Forked)), None)
+        if opening is not None:
+            self._cache.keep_configuration(new.sha256, opening)
         if head is not None:
             self._cache.drop(head.sha256)
         return new
@@ -164,7 +168,7 @@ class Journal:
         known = self._cache.configuration(opening.sha256)
         if known is not None:
             return known
-        node, _ = await self._node(opening.number, opening.sha256)
+        node, _ = await self.node(opening.number, opening.sha256)
         found = next((entry for entry in reversed(node.commits[-1]) if isinstance(entry, Started | Forked)), None)
         if found is None:
             raise BlobCorrupt(f"journal node {opening.number} ({opening.sha256[:12]}) opens no run")
@@ -180,7 +184,7 @@ class Journal:
         size_bytes = 0
         at: Head | None = head
         while at is not None:
-            node, node_bytes = await self._node(at.number, at.sha256)
+            node, node_bytes = await self.node(at.number, at.sha256)
             nodes.append(node)
             chain.append(at)
             size_bytes += node_bytes
@@ -190,17 +194,15 @@ class Journal:
         self._cache.put(head.sha256, loaded)
         return loaded
 
-    async def _node(self, number: int, sha256: str) -> tuple[Node, int]:
+    async def node(self, number: int, sha256: str) -> tuple[Node, int]:
+        """Return one node of a chain, verified, and its size in bytes. Raises as `entries`."""
         body = await self._blobs.get(node_key(self._scope, sha256))
         if hashlib.sha256(body).hexdigest() != sha256:
             raise BlobCorrupt(f"journal node {number} ({sha256[:12]}) was altered; restore it from a backup")
         try:
-            node = Node.model_validate_json(body)
-        except ValidationError as error:
-            raise BlobCorrupt(
-                f"journal node {number} ({sha256[:12]}) is not of a form that this version reads; "
-                f"use the version that wrote it or a newer one ({error.error_count()} problems)"
-            ) from error
+            node = read_stored("node", Node, body)
+        except BlobCorrupt as error:
+            raise BlobCorrupt(f"journal node {number} ({sha256[:12]}): {error}") from error
         if node.n != number or len(node.commits) != number - parent_number(number):
             raise BlobCorrupt(
                 f"journal node {sha256[:12]} is not the node {number} that its place in the chain asks for"

@@ -46,7 +46,7 @@ class AgentInput(Frozen):
     model: str | None = None
     """Overrides the agent's model."""
     by: str = ""
-    heartbeat_timeout: timedelta = timedelta(seconds=10)
+    heartbeat_timeout: timedelta = Field(default=timedelta(seconds=10), gt=timedelta(0), le=timedelta(hours=1))
     """After how long without a sign of life an activity is taken for dead and started elsewhere."""
     fork: ForkFrom | None = None
     events_per_generation: int = Field(default=EVENTS_PER_GENERATION, ge=50, le=20_000)

@@ -49,6 +49,8 @@ class OpenCall(Frozen):
     asked_at: datetime | None = None
     decision: Decided | None = None
     result: ToolFinished | None = None
+    recorded: bool = False
+    """Whether the result is in the tail; then it is kept here without its content."""
 
 
 class RunState(Frozen):
@@ -63,8 +65,6 @@ class RunState(Frozen):
     """The size of the tail in a payload."""
     turn: int = 0
     open_calls: tuple[OpenCall, ...] = ()
-    recorded: int = 0
-    """How many of the open calls, from the first on, have their result in the tail: results are kept in call order."""
     said: Content | None = None
     """The last reply's text, as long as it may be the answer."""
     stop_reason: StopReason | None = None

@@ -143,6 +143,8 @@ def _answered(state: RunState, now: datetime) -> Step:
         return _pause(state, now, "failure", f"the model refused to answer ({text[:200]}); resume asks it again")
     if state.stop_reason == "length":
         return _tell(state, now, "Your reply was cut at the output limit. Answer again, shorter.")
+    if state.stop_reason == "other":
+        return _tell(state, now, "Your reply ended for an unknown reason and may be incomplete. Answer again.")
     if not text:
         return _tell(state, now, "Your reply was empty. Answer the task, or call a tool.")
     return Finish(outcome="completed")
@@ -162,6 +164,8 @@ def _limit_reached(spec: RunSpec, state: RunState) -> str | None:
         return f"limit of {limits.turns * times} turns reached"
     if limits.tokens is not None and usage.input_tokens + usage.output_tokens >= limits.tokens * times:
         return f"limit of {limits.tokens * times} tokens reached"
+    if limits.cost_usd is not None and usage.cost_usd is None and state.turn > 0 and state.grants == 0:
+        return "the model's price is not known, so its cost can't be limited"
     if limits.cost_usd is not None and (usage.cost_usd or 0) >= limits.cost_usd * times:
         return f"limit of {limits.cost_usd * times:.2f} USD reached"
     return None

@@ -1,6 +1,7 @@
 """A run as people see it: the answers to the queries `state` and `progress`, and the Markdown of the Temporal UI."""
 
 import json
+import shlex
 from datetime import datetime
 
 from core.chat import Usage
@@ -116,8 +117,9 @@ def details(spec: RunSpec | None, state: RunState, workflow_id: str) -> str:
     parts += [_waiting(entry, workflow_id) for entry in state.pending]
     if state.paused is not None:
         parts.append(
-            f"### Paused\n\n{state.paused.why}\n\nTo go on, send signal `resume` with `{{}}`, or type:\n\n"
-            f"```\n{COMMAND} resume {workflow_id}\n```"
+            f"### Paused\n\n```\n{_fenced(state.paused.why)}\n```\n\n"
+            "To go on, send signal `resume` with `{}`, or type:\n\n"
+            f"```\n{COMMAND} resume {shlex.quote(workflow_id)}\n```"
         )
     if state.running:
         parts.append("### Running\n\n" + "\n".join(f"- {_code(summary(entry.call))}" for entry in state.running))
@@ -133,23 +135,22 @@ def _headline(spec: RunSpec | None, state: RunState) -> str:
     usage = state.usage
     cost = f", {usage.cost_usd:.4f} USD" if usage.cost_usd is not None else ""
     facts = f"turn {state.turn}, {usage.input_tokens} tokens in, {usage.output_tokens} out{cost}"
-    reason = f": {state.reason}" if state.reason else ""
+    reason = f": {_code(state.reason)}" if state.reason else ""
     return f"**{state.phase.replace('_', ' ')}**{reason} · {spec.agent} with {_code(spec.model)} · {facts}"
 
 
 def _waiting(entry: OpenCall, workflow_id: str) -> str:
     call = entry.call
+    run = shlex.quote(workflow_id)
     artifact = call.arguments.artifact
-    whole = (
-        f"The whole arguments:\n\n```\n{COMMAND} artifact {workflow_id} {artifact.handle}\n```\n\n" if artifact else ""
-    )
+    whole = f"The whole arguments:\n\n```\n{COMMAND} artifact get {run} {artifact.handle}\n```\n\n" if artifact else ""
     asked = f" since {entry.asked_at:%Y-%m-%d %H:%M:%S} UTC" if entry.asked_at else ""
     return (
         f"### Waits for approval: {call.name} ({call.id}){asked}\n\n"
         f"```\n{_fenced(_shown_arguments(call.arguments))}\n```\n\n"
         f"{whole}To decide, send signal `approve` or `reject` with\n\n"
         f"```json\n{json.dumps({'id': call.id, 'by': 'your name', 'reason': 'why'})}\n```\n\n"
-        f"or type\n\n```\n{COMMAND} approve {workflow_id} {call.id}\n```"
+        f"or type\n\n```\n{COMMAND} approve {run} {call.id}\n```"
     )
 
 

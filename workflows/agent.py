@@ -6,6 +6,7 @@ history grows by the same few KB each turn.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -42,13 +43,21 @@ class Agent:
         run = self._run
         try:
             spec = run.spec or await run.open(self._input)
-            return await run.close(spec, await run.until_finished(spec))
+            finish = await run.until_finished(spec)
         except (Exception, asyncio.CancelledError) as error:
-            if is_cancelled_exception(error):
+            if is_cancelled_exception(error) and workflow.cancellation_reason() is not None:
                 await run.close_cancelled()
             elif isinstance(error, ApplicationError):
                 run.apply(run.last_entry(Finish(outcome="failed", reason=one_line(error.message, 1000))))
             raise
+        # It has ended: a cancel that comes now is too late, and does not break the closing of the journal off.
+        closing = asyncio.create_task(run.close(spec, finish))
+        while not closing.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.shield(closing)
+            if run.state.paused is not None:
+                closing.cancel()  # the store is down: who cancels now does not want to wait for it
+        return closing.result()
 
     @workflow.query(description="The run for people: phase, what waits, usage, last steps. Not the conversation.")
     def state(self) -> StateView:

@@ -1,13 +1,14 @@
 """How the workflow runs its activities: which, with what options, and how their failures are read."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from functools import wraps
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
-from temporalio.exceptions import ActivityError, ApplicationError, is_cancelled_exception
+from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType, is_cancelled_exception
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 with workflow.unsafe.imports_passed_through():
@@ -18,7 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.model import ModelActivities
     from core.content import one_line
     from core.entries import ToolFinished
-    from core.failures import TIMED_OUT, Failure, failed_result
+    from core.failures import TIMED_OUT, WORKER_LOST, Failure, failed_result
     from core.lines import arguments_line
     from core.runs import (
         AgentInput,
@@ -48,11 +49,16 @@ def _kind(value: object) -> str:
 NOTHING = RawValue(Payload())
 """Stands for an argument that was not sent."""
 
+INPUT_BYTES = 900 * 1024
+"""Longest start input: what an activity gets of it must stay below what may be sent."""
+
 RUN_INPUT: TypeAdapter[AgentInput | Continued] = TypeAdapter(
     Annotated[Annotated[AgentInput, Tag("start")] | Annotated[Continued, Tag("continued")], Discriminator(_kind)]
 )
 
 Handler = TypeVar("Handler", bound=Callable[..., None])
+Input = TypeVar("Input")
+Output = TypeVar("Output")
 
 
 def total(handler: Handler) -> Handler:
@@ -71,49 +77,57 @@ def total(handler: Handler) -> Handler:
 
 def read_input(raw: RawValue) -> AgentInput | Continued | ApplicationError:
     """Read what the workflow was started with, or return the error that fails the run: it must not hang on it."""
+    size_bytes = len(raw.payload.data)
+    if size_bytes > INPUT_BYTES:
+        return _wrong_start(f"{size_bytes} bytes, at most {INPUT_BYTES}; attach what is long as files")
     try:
         return RUN_INPUT.validate_json(raw.payload.data)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}" for e in error.errors()[:5])
-        message = f"the start input is no AgentInput ({problems}); start runs with starter.py start"
-        return ApplicationError(message, type="InputError", non_retryable=True)
+        return _wrong_start(
+            "; ".join(f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}" for e in error.errors()[:5])
+        )
+
+
+def _wrong_start(why: str) -> ApplicationError:
+    message = f"the start input is no AgentInput ({one_line(why, 1000)}); start runs with starter.py start"
+    return ApplicationError(message, type="InputError", non_retryable=True)
 
 
 async def open_run(opening: OpenInput) -> Opened | Failure:
     """Open the run; only wrong input is raised, everything else is for a person to mend."""
-    try:
-        return await workflow.execute_activity_method(
-            JournalActivities.open_run,
-            opening,
-            start_to_close_timeout=JOURNAL_TIMEOUT,
-            heartbeat_timeout=opening.start.heartbeat_timeout,
-            retry_policy=JOURNAL_RETRY,
-            summary=f"open a run of {opening.start.agent.name}",
-        )
-    except (ActivityError, ApplicationError) as error:
-        failure = _failure(error)
-        if not failure.mendable:
-            raise ApplicationError(failure.text, type=failure.kind, non_retryable=True) from None
-        return failure
+    summary = f"open a run of {opening.start.agent.name}"
+    opened = await _write(JournalActivities.open_run, opening, opening.start.heartbeat_timeout, summary)
+    if isinstance(opened, Failure) and not opened.mendable:
+        raise ApplicationError(opened.text, type=opened.kind, non_retryable=True)
+    return opened
 
 
 async def ask_model(spec: RunSpec, ask: AskInput) -> Asked | Failure:
     """Call the model."""
-    try:
-        return await workflow.execute_activity_method(
-            ModelActivities.ask_model,
-            ask,
-            start_to_close_timeout=MODEL_TIMEOUT,
-            heartbeat_timeout=spec.heartbeat_timeout,
-            retry_policy=MODEL_RETRY,
-            summary=f"turn {ask.turn}: ask {one_line(spec.model, 80)}",
-        )
-    except (ActivityError, ApplicationError) as error:
-        return _failure(error)
+    summary = f"turn {ask.turn}: ask {one_line(spec.model, 80)}"
+    return await _think(ModelActivities.ask_model, ask, spec.heartbeat_timeout, summary)
+
+
+async def compact(spec: RunSpec, request: CompactInput) -> CompactedResult | Failure:
+    """Make room in the conversation; the summary is a model call."""
+    summary = "drop the oldest exchanges" if request.drop else f"sum up with {one_line(spec.model, 80)}"
+    return await _think(CompactionActivities.compact, request, spec.heartbeat_timeout, summary)
+
+
+async def commit(spec: RunSpec, write: CommitInput) -> Committed | Failure:
+    """Write entries to the journal."""
+    summary = f"write {len(write.tail)} entries to the journal"
+    return await _write(JournalActivities.commit, write, spec.heartbeat_timeout, summary)
+
+
+async def close_run(spec: RunSpec, closing: CloseInput) -> RunResult | Failure:
+    """Write the journal's end and the manifest."""
+    summary = f"close the run: {closing.result.outcome}"
+    return await _write(JournalActivities.close_run, closing, spec.heartbeat_timeout, summary)
 
 
 async def run_call(spec: RunSpec, call: Call, turn: int) -> ToolFinished | Failure:
-    """Run a tool; a failure that is the store's is for a person to mend, any other is a result for the model."""
+    """Run a tool; a failure of its surroundings is for a person to mend, any other is a result for the model."""
     policy = spec.tool(call.name)
     if policy is None:
         raise RuntimeError(f"call {call.id} of unknown tool {call.name} was dispatched")
@@ -131,7 +145,7 @@ async def run_call(spec: RunSpec, call: Call, turn: int) -> ToolFinished | Failu
         )
     except (ActivityError, ApplicationError) as error:
         failure = _failure(error)
-        if failure.of_store:
+        if failure.before_start:
             return failure
         outcome = ToolOutcome(content=failed_result(policy, failure), failed=True)
     return ToolFinished(
@@ -141,52 +155,41 @@ async def run_call(spec: RunSpec, call: Call, turn: int) -> ToolFinished | Failu
         tool=call.name,
         content=outcome.content,
         failed=outcome.failed,
-        artifacts=outcome.artifacts,
+        artifacts=tuple(ref.model_copy(update={"preview": ""}) for ref in outcome.artifacts),
         attempts=outcome.attempt,
         seconds=outcome.seconds,
     )
 
 
-async def commit(spec: RunSpec, write: CommitInput) -> Committed | Failure:
-    """Write the tail to the journal."""
+async def _write(
+    activity: Callable[[Any, Input], Awaitable[Output]], argument: Input, heartbeat: timedelta, summary: str
+) -> Output | Failure:
+    """Run an activity on the journal."""
     try:
         return await workflow.execute_activity_method(
-            JournalActivities.commit,
-            write,
+            activity,
+            argument,
             start_to_close_timeout=JOURNAL_TIMEOUT,
-            heartbeat_timeout=spec.heartbeat_timeout,
+            heartbeat_timeout=heartbeat,
             retry_policy=JOURNAL_RETRY,
-            summary=f"write {len(write.tail)} entries to the journal",
+            summary=summary,
         )
     except (ActivityError, ApplicationError) as error:
         return _failure(error)
 
 
-async def compact(spec: RunSpec, request: CompactInput) -> CompactedResult | Failure:
-    """Make room in the conversation; the summary is a model call."""
+async def _think(
+    activity: Callable[[Any, Input], Awaitable[Output]], argument: Input, heartbeat: timedelta, summary: str
+) -> Output | Failure:
+    """Run an activity that calls the model."""
     try:
         return await workflow.execute_activity_method(
-            CompactionActivities.compact,
-            request,
+            activity,
+            argument,
             start_to_close_timeout=MODEL_TIMEOUT,
-            heartbeat_timeout=spec.heartbeat_timeout,
+            heartbeat_timeout=heartbeat,
             retry_policy=MODEL_RETRY,
-            summary="drop the oldest exchanges" if request.drop else f"sum up the conversation with {spec.model}"[:160],
-        )
-    except (ActivityError, ApplicationError) as error:
-        return _failure(error)
-
-
-async def close_run(spec: RunSpec, closing: CloseInput) -> RunResult | Failure:
-    """Write the journal's end and the manifest."""
-    try:
-        return await workflow.execute_activity_method(
-            JournalActivities.close_run,
-            closing,
-            start_to_close_timeout=JOURNAL_TIMEOUT,
-            heartbeat_timeout=spec.heartbeat_timeout,
-            retry_policy=JOURNAL_RETRY,
-            summary=f"close the run: {closing.result.outcome}",
+            summary=summary,
         )
     except (ActivityError, ApplicationError) as error:
         return _failure(error)
@@ -194,11 +197,12 @@ async def close_run(spec: RunSpec, closing: CloseInput) -> RunResult | Failure:
 
 def _failure(error: ActivityError | ApplicationError) -> Failure:
     """Read what went wrong, in the activity or when its input was to be sent. A cancel is none, it is raised."""
-    if is_cancelled_exception(error):
+    if is_cancelled_exception(error) and workflow.cancellation_reason() is not None:
         raise error
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, ApplicationError):
         return Failure(kind=cause.type or "Error", text=cause.message)
     if isinstance(cause, ActivityTimeout):
-        return Failure(kind=TIMED_OUT, text=str(cause))
+        lost = cause.type == TimeoutType.HEARTBEAT
+        return Failure(kind=WORKER_LOST if lost else TIMED_OUT, text="its worker died" if lost else str(cause))
     return Failure(kind=type(cause).__name__, text=str(cause or error))

@@ -28,7 +28,7 @@ with workflow.unsafe.imports_passed_through():
         RunResult,
         RunSpec,
     )
-    from core.state import RunState
+    from core.state import TAIL_HARD_BYTES, RunState
     from core.steps import AskModel, Commit, Compact, Finish, Record, RunCalls, Wait, next_step
     from core.tools import Call
     from core.view import details
@@ -49,7 +49,7 @@ class Run:
         self.signals = 0
         self._generation = before.generation if before else 1
         self._search_attributes = before is not None and before.spec.search_attributes
-        self._shown_phase = "running"
+        self._shown_phase = "" if before else "running"
         self._changes = 0
         self._calls: dict[str, asyncio.Task[None]] = {}
 
@@ -127,13 +127,13 @@ class Run:
             self._pause(result)
 
     async def _commit(self, spec: RunSpec, calls: Sequence[Call] = ()) -> bool:
-        tail = self.state.tail
-        write = CommitInput(run=spec.run, head=self._head(), tail=tail, calls=tuple(calls))
+        part = fold.first_part(self.state.tail)
+        write = CommitInput(run=spec.run, head=self._head(), tail=part, calls=tuple(calls))
         written = await dispatch.commit(spec, write)
         if isinstance(written, Failure):
             self._pause(written)
             return False
-        self._become(fold.carried(fold.committed(self.state, written.head, len(tail)), written.calls))
+        self._become(fold.carried(fold.committed(self.state, written.head, len(part)), written.calls))
         return True
 
     def _is_long(self, spec: RunSpec) -> bool:
@@ -144,7 +144,10 @@ class Run:
 
     async def _continue(self, spec: RunSpec) -> None:
         """Write the tail, and hand all that the workflow knows to a new Temporal run; handlers end at once here."""
-        await self._commit(spec, [entry.call for entry in self.state.open_calls])
+        self._become(fold.all_recorded(self.state))
+        calls = [entry.call for entry in self.state.open_calls]
+        while await self._commit(spec, calls) and self.state.tail_bytes > TAIL_HARD_BYTES:
+            pass
         await workflow.wait_condition(workflow.all_handlers_finished)
         workflow.continue_as_new(Continued(spec=spec, state=self.state, generation=self._generation + 1))
 
@@ -155,16 +158,10 @@ class Run:
         """
         self.apply(self.last_entry(finish))
         result = result_of(spec, self.state, finish.outcome, finish.reason, workflow.now())
-        while True:
-            tail = self.state.tail
-            closing = CloseInput(run=spec.run, head=self._head(), tail=tail, agent=spec.agent, result=result)
-            closed = await dispatch.close_run(spec, closing)
+        while isinstance(closed := await self._written(spec, result), Failure) or self.state.tail:
             if isinstance(closed, Failure):
                 await self._paused(closed)
-                continue
-            self._become(fold.committed(self.state, closed.head or self._head(), len(tail)))
-            if not self.state.tail:
-                return closed
+        return closed
 
     async def close_cancelled(self) -> None:
         """Stop what runs, keep what it gave, and close the journal: it can be read as that of any other run."""
@@ -177,10 +174,19 @@ class Run:
         if self.spec is None:
             return
         result = result_of(self.spec, self.state, finish.outcome, finish.reason, workflow.now())
-        tail = self.state.tail
-        closing = CloseInput(run=self.spec.run, head=self._head(), tail=tail, agent=self.spec.agent, result=result)
-        if isinstance(closed := await dispatch.close_run(self.spec, closing), Failure):
-            workflow.logger.warning("the journal of a cancelled run could not be closed: %s", closed.text)
+        while self.state.tail:
+            if isinstance(closed := await self._written(self.spec, result), Failure):
+                workflow.logger.warning("the journal of a cancelled run could not be closed: %s", closed.text)
+                return
+
+    async def _written(self, spec: RunSpec, result: RunResult) -> RunResult | Failure:
+        """Write the tail, as much as goes at once, and the manifest behind it."""
+        part = fold.first_part(self.state.tail)
+        closing = CloseInput(run=spec.run, head=self._head(), tail=part, agent=spec.agent, result=result)
+        closed = await dispatch.close_run(spec, closing)
+        if not isinstance(closed, Failure):
+            self._become(fold.committed(self.state, closed.head or self._head(), len(part)))
+        return closed
 
     def last_entry(self, finish: Finish) -> Closed:
         """Return the entry that ends the run now."""
