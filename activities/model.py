@@ -12,19 +12,17 @@ import structlog
 from temporalio import activity
 
 from activities.boundary import bordered
+from activities.conversation import committed, read_texts
 from activities.toolbox import Toolbox
 from core.artifacts import Artifacts
 from core.chat import ChatReply, ChatRequest, ProposedCall
 from core.content import PREVIEW_BYTES, Content, clean, cut, one_line
-from core.entries import Entry, Replied, RunRef, size_bytes
-from core.errors import StoreUnavailable
-from core.journal import Head
+from core.entries import Entry, Replied
 from core.lines import readable_arguments
 from core.ports import ChatModel
-from core.prompt import configuration_of, full_texts, instructions, prompt
+from core.prompt import configuration_of, full_texts, instructions, prompt, tool_tokens
 from core.runs import Asked, AskInput
 from core.state import TOKEN_BYTES
-from core.steps import TAIL_BYTES, TAIL_ENTRIES
 from core.storage import Storage
 from core.tools import Call
 
@@ -66,6 +64,7 @@ class ModelActivities:
         seconds = time.monotonic() - began
         replied = await self._recorded(reply, ask.turn, request.model, artifacts, entries)
         prompt_tokens = reply.usage.input_tokens or len(request.model_dump_json()) // TOKEN_BYTES
+        prompt_tokens = max(0, prompt_tokens - tool_tokens(configuration_of(entries)))
         replied = replied.model_copy(update={"seconds": round(seconds, 3), "prompt_tokens": prompt_tokens})
         log.info(
             "model replied",
@@ -75,19 +74,20 @@ class ModelActivities:
             output_tokens=reply.usage.output_tokens,
             seconds=round(seconds, 3),
         )
-        return Asked(reply=replied, head=await self._committed(ask.run, ask.head, (*ask.tail, replied)))
+        head = await committed(self._storage, ask.run, ask.head, (*ask.tail, replied))
+        return Asked(reply=replied, head=head)
 
     async def _request(self, entries: Sequence[Entry], artifacts: Artifacts) -> ChatRequest:
         started = configuration_of(entries)
-        texts = {
-            ref.sha256: await artifacts.read_text(Content(artifact=ref)) for ref in full_texts(entries, started.model)
-        }
+        model, context = started.model, started.agent.context
+        texts = await read_texts(artifacts, full_texts(entries, model, context))
         return ChatRequest(
-            model=started.model,
+            model=model,
             instructions=instructions(started, texts),
-            messages=prompt(entries, texts, started.model),
+            messages=prompt(entries, texts, model, context),
             tools=tuple(tool.definition for tool in started.tools),
             max_output_tokens=started.agent.limits.output_tokens,
+            replies=sum(isinstance(entry, Replied) for entry in entries),
         )
 
     async def _recorded(
@@ -142,16 +142,6 @@ class ModelActivities:
         if is_cut:
             return "your reply was cut at the output limit, so the arguments may be incomplete; call again, shorter"
         return self._toolbox.problem(name, arguments) if name in self._toolbox.names else None
-
-    async def _committed(self, run: RunRef, head: Head, tail: tuple[Entry, ...]) -> Head | None:
-        """Write the tail when it has grown past its bound; a store that is down only postpones that."""
-        if len(tail) <= TAIL_ENTRIES and sum(map(size_bytes, tail)) <= TAIL_BYTES:
-            return None
-        try:
-            return await self._storage.journal(run.scope).append(head, tail)
-        except StoreUnavailable as error:
-            log.warning("journal not written yet; the reply is kept in the run's state", error=str(error))
-            return None
 
 
 def _previewed(content: Content, arguments: str) -> Content:

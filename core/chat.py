@@ -77,6 +77,8 @@ class ChatRequest(Frozen):
     messages: tuple[Message, ...]
     tools: tuple[ToolSchema, ...] = ()
     max_output_tokens: int = Field(default=4096, gt=0)
+    replies: int = Field(default=0, ge=0)
+    """How many replies the conversation has had; the messages may show fewer, since older ones are summed up."""
 
 
 StopReason = Literal["end", "tool_calls", "length", "refusal", "other"]

@@ -80,7 +80,7 @@ class Compacted(EntryBase):
     fallback: str = ""
     usage: Usage = Usage()
     prompt_tokens: int = 0
-    """The size of the prompt after it, estimated."""
+    """The size of the messages after it, without tools and instructions, estimated."""
 
 
 class Replied(EntryBase):
@@ -95,7 +95,7 @@ class Replied(EntryBase):
     native: Content | None = None
     seconds: float = 0.0
     prompt_tokens: int = 0
-    """The size of the prompt that it answers: as the provider counted it, else estimated."""
+    """The size of the messages that it answers, without tools and instructions: as counted, or estimated."""
 
 
 class ToolFinished(EntryBase):

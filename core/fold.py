@@ -4,7 +4,7 @@ All pure: the state of a run is the fold of its journal.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from itertools import takewhile
 
@@ -28,12 +28,12 @@ from core.entries import (
 )
 from core.journal import Head
 from core.lines import line
+from core.sizes import tokens
 from core.state import (
     ACTS_KEPT,
     ARTIFACTS_KEPT,
     RECENT_LINES,
     TAIL_HARD_BYTES,
-    TOKEN_BYTES,
     OpenCall,
     RunState,
     TakenAct,
@@ -41,8 +41,6 @@ from core.state import (
 from core.tools import Call
 
 ACTS_CARRIED = 3
-COMMIT_BYTES = 256 * 1024
-"""Longest tail that is sent at once."""
 
 
 def apply(state: RunState, entry: Entry) -> RunState:
@@ -69,19 +67,6 @@ def _recorded(state: RunState, *entries: Entry) -> RunState:
     return state.model_copy(update={"tail": (*state.tail, *entries), "tail_bytes": size})
 
 
-def tokens(entry: Entry) -> int:
-    """Estimate how many tokens an entry adds to a prompt: a token has about four bytes of text."""
-    match entry:
-        case ToolFinished():
-            return len(entry.content.shown()) // TOKEN_BYTES + 8
-        case Messaged():
-            return len(entry.text.shown()) // TOKEN_BYTES + 8
-        case Replied():
-            return entry.usage.output_tokens or size_bytes(entry) // TOKEN_BYTES
-        case _:
-            return 8
-
-
 def opened(state: RunState, beginning: RunState) -> RunState:
     """Return the state after the run has opened with `beginning`; what came in before that stays in the tail."""
     return _recorded(beginning, *state.tail).model_copy(
@@ -93,18 +78,6 @@ def opened(state: RunState, beginning: RunState) -> RunState:
             "updated_at": state.updated_at or beginning.started_at,
         }
     )
-
-
-def first_part(tail: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Return the entries of a tail that go into one commit: in one payload, whatever has gathered."""
-    size = 0
-    part: list[Entry] = []
-    for entry in tail:
-        size += size_bytes(entry)
-        if part and size > COMMIT_BYTES:
-            break
-        part.append(entry)
-    return tuple(part)
 
 
 def overflowed(state: RunState, window_tokens: int) -> RunState:
@@ -136,8 +109,8 @@ def added(state: RunState, entry: Entry, head: Head | None, sent: int) -> RunSta
     When it committed (`head`), these and the entry are in the journal; what came in meanwhile stays in the tail.
     """
     after = apply(state, entry)
-    if head is None:
-        return after
+    if head is None:  # it answers what was sent: what came in meanwhile stands behind it
+        return after.model_copy(update={"tail": (*after.tail[:sent], entry, *after.tail[sent:-1])})
     rest = after.tail[sent:-1]
     return after.model_copy(update={"head": head, "tail": rest, "tail_bytes": sum(map(size_bytes, rest))})
 

@@ -63,10 +63,11 @@ def readable_arguments(arguments: str) -> str:
 
 def line(entry: Entry) -> str:
     """Write an entry in one line, with its time and turn."""
-    return one_line(f"{entry.at:%H:%M:%S} turn {entry.turn}: {_what(entry)}", 200)
+    return one_line(f"{entry.at:%H:%M:%S} turn {entry.turn}: {what(entry)}", 200)
 
 
-def _what(entry: Entry) -> str:
+def what(entry: Entry) -> str:
+    """Say what happened, without when and in which turn; of any length."""
     match entry:
         case Started():
             return f"started: {entry.agent.name} with {entry.model}"

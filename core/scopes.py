@@ -27,3 +27,11 @@ def node_key(scope: str, sha256: str) -> str:
 def manifest_key(scope: str, run_id: str) -> str:
     """Return where the manifest of a closed run is."""
     return f"{scope_prefix(scope)}/runs/{run_id}.json"
+
+
+def signpost_key(workflow_id: str, run_id: str) -> str:
+    """Return where it is written that a run's bytes are in another run's scope, for one that is looked for by its id.
+
+    The object is a `RunRef` as JSON.
+    """
+    return f"{scope_prefix(workflow_id)}/elsewhere/{run_id}.json"

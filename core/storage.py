@@ -1,10 +1,9 @@
 """What a process keeps of blob storage: the port, and the caches that all its runs share."""
 
-from pydantic import ValidationError
-
 from core.artifacts import Artifacts, TextCache
 from core.errors import BlobCorrupt
 from core.journal import JOURNAL_CACHE_BYTES, Journal, JournalCache
+from core.migrations import read_stored
 from core.ports import BlobStore
 from core.runs import Manifest
 from core.scopes import manifest_key
@@ -35,6 +34,6 @@ class Storage:
         """
         body = await self.blobs.get(manifest_key(scope, run_id))
         try:
-            return Manifest.model_validate_json(body)
-        except ValidationError as error:
-            raise BlobCorrupt(f"the manifest of run {run_id} can't be read by this version") from error
+            return read_stored("manifest", Manifest, body)
+        except BlobCorrupt as error:
+            raise BlobCorrupt(f"the manifest of run {run_id}: {error}") from error

@@ -12,7 +12,7 @@ repeat: 3                                     # the whole list, that many times;
 final: {text: Done.}                          # after that
 ```
 
-Which reply comes next follows from the conversation alone (how many assistant messages it has), so that a script
+Which reply comes next follows from the conversation alone (how many replies it has had), so that a script
 survives crashes and other workers. The file is read at every call: a corrected script goes on where the run stands.
 
 An `error` belongs to the reply that follows it. The conversation can't count attempts, so the caller does (`attempt`,
@@ -38,7 +38,6 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError
 
 from core.chat import (
-    AssistantMessage,
     ChatReply,
     ChatRequest,
     Message,
@@ -175,7 +174,7 @@ class ScriptedModel(ChatModel):
         """
         name = request.model.partition(":")[2]
         script = await asyncio.to_thread(read_script, self._folder / name)
-        turn = sum(isinstance(message, AssistantMessage) for message in request.messages)
+        turn = request.replies
         step = script.step(turn)
         if (failure := _due(step.errors, self._attempt())) is not None:
             raise classify(_to_failure(failure, name), datetime.now(UTC))

@@ -29,7 +29,7 @@ Reply = ChatReply | Exception | Callable[[ChatRequest], ChatReply]
 
 @dataclass
 class FakeModel(ChatModel):
-    """A model that gives the replies of a test, one for each assistant message that the conversation has so far."""
+    """A model that gives the replies of a test, the next one for each reply that the conversation has had."""
 
     replies: Sequence[Reply]
     requests: list[ChatRequest] = field(default_factory=list)
@@ -37,7 +37,7 @@ class FakeModel(ChatModel):
     async def reply(self, request: ChatRequest) -> ChatReply:
         """Return the reply for this point of the conversation; an exception among them is raised once."""
         self.requests.append(request)
-        number = sum(message.role == "assistant" for message in request.messages)
+        number = request.replies
         if number >= len(self.replies):
             raise ModelRefused(f"the test has {len(self.replies)} replies only")
         reply = self.replies[number]

@@ -28,6 +28,7 @@ with workflow.unsafe.imports_passed_through():
         RunResult,
         RunSpec,
     )
+    from core.sizes import first_part
     from core.state import TAIL_HARD_BYTES, RunState
     from core.steps import AskModel, Commit, Compact, Finish, Record, RunCalls, Wait, next_step
     from core.tools import Call
@@ -127,7 +128,7 @@ class Run:
             self._pause(result)
 
     async def _commit(self, spec: RunSpec, calls: Sequence[Call] = ()) -> bool:
-        part = fold.first_part(self.state.tail)
+        part = first_part(self.state.tail)
         write = CommitInput(run=spec.run, head=self._head(), tail=part, calls=tuple(calls))
         written = await dispatch.commit(spec, write)
         if isinstance(written, Failure):
@@ -181,7 +182,7 @@ class Run:
 
     async def _written(self, spec: RunSpec, result: RunResult) -> RunResult | Failure:
         """Write the tail, as much as goes at once, and the manifest behind it."""
-        part = fold.first_part(self.state.tail)
+        part = first_part(self.state.tail)
         closing = CloseInput(run=spec.run, head=self._head(), tail=part, agent=spec.agent, result=result)
         closed = await dispatch.close_run(spec, closing)
         if not isinstance(closed, Failure):

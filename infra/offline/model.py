@@ -10,10 +10,12 @@ from typing import Final
 
 from core.chat import ChatReply, ChatRequest, ProposedCall, Usage
 from core.ports import ChatModel
+from core.summaries import is_summary_request
 from infra.offline.analyst import analyse, is_data
 from infra.offline.conversation import Conversation, File, Wanted, read_conversation, read_files, wanted
 from infra.offline.researcher import is_document, research
 from infra.offline.study import Ask, Study, ask_for
+from infra.offline.summary import sum_up
 
 MAX_CALLS: Final = 12
 _WHO: Final = "I am no language model, but a set of fixed rules (model `offline`)."
@@ -38,7 +40,7 @@ class OfflineModel(ChatModel):
 def answer(request: ChatRequest) -> ChatReply:
     """Decide the next reply. Pure."""
     seen = read_conversation(request)
-    text, calls = _decide(seen)
+    text, calls = (sum_up(request), ()) if is_summary_request(request) else _decide(seen)
     if calls and seen.turn == 0:
         text = f"{_WHO} {_plan(seen)}\n\n{text}"
     proposed = tuple(

@@ -23,11 +23,10 @@ from core.storage import Storage
 from core.summaries import is_summary_request
 from infra.offline.model import OfflineModel
 from infra.offline.summary import LABEL
-from tests.core.test_compaction import SMALL, talk, turn_of
 from tests.entries import NOW, RUN
 from tests.fakes import BrokenBlobStore, MemoryBlobStore
+from tests.talks import MODEL, SMALL, talk, turn_of
 
-MODEL = "script:test.yaml"
 SUMMARY = "Nothing but x was seen."
 
 
@@ -156,12 +155,9 @@ async def test_one_exchange_alone_is_not_compacted() -> None:
 
 async def test_a_long_summary_is_an_artifact() -> None:
     """The content rule holds here, too."""
-    entries = talk(60)
-    entries[1:1] = [Messaged(at=NOW, by="ana", text=inline(f"Message {number}: {'m' * 300}")) for number in range(90)]
-    first = entries[0]
-    assert first.kind == "started"
     context = SMALL.model_copy(update={"window_tokens": 60_000})
-    entries[0] = first.model_copy(update={"agent": first.agent.model_copy(update={"context": context})})
+    entries = talk(60, context)
+    entries[1:1] = [Messaged(at=NOW, by="ana", text=inline(f"Message {number}: {'m' * 300}")) for number in range(90)]
     run = Compacting(Answering(), entries)
     entry = (await run.compact()).entry
     assert entry.summary.artifact is not None

@@ -3,8 +3,9 @@
 from core.agents import Context, Limits
 from core.content import Content
 from core.entries import Compacted, Forked, Paused, Refused, Replied, Resumed, ToolFinished
-from core.fold import COMMIT_BYTES, all_recorded, apply, carried, first_part, put_back, started
+from core.fold import added, all_recorded, apply, carried, put_back, started
 from core.runs import Continued
+from core.sizes import COMMIT_BYTES, first_part
 from core.state import ARTIFACTS_KEPT, TAIL_HARD_BYTES, RunState
 from core.steps import AskModel, Compact, Record, Wait, next_step
 from tests.entries import NOW, OPEN_STATE, RUN, artifact, call, finished, reply, spec
@@ -142,3 +143,12 @@ def test_a_fork_inherits_what_was_used_but_nothing_that_waited() -> None:
     forked = apply(state, fork)
     assert (forked.turn, forked.usage, forked.open_calls, forked.paused) == (1, state.usage, (), None)
     assert next_step(spec(), forked, NOW) == AskModel(turn=2)
+
+
+def test_what_came_in_during_a_model_call_stands_behind_its_reply() -> None:
+    """The model has not seen it; the next prompt begins with the last one."""
+    sent = len(OPEN_STATE.tail)
+    during = apply(OPEN_STATE, Refused(at=NOW, act="approve", why="nothing waits"))
+    for head in (None, OPEN_STATE.head):
+        after = added(during, reply(1, text="Hm."), head, sent)
+        assert [entry.kind for entry in after.tail] == (["replied", "refused"] if head is None else ["refused"])

@@ -26,7 +26,8 @@ def conversation(replies: int, *results: str) -> tuple[Message, ...]:
 async def play(folder: Path, script: str, replies: int = 0, *results: str, attempt: int = 1) -> ChatReply:
     """Write the script and ask for what comes after so many replies."""
     (folder / "s.yaml").write_text(script, encoding="utf-8")
-    request = ChatRequest(model="script:s.yaml", instructions="", messages=conversation(replies, *results))
+    messages = conversation(replies, *results)
+    request = ChatRequest(model="script:s.yaml", instructions="", messages=messages, replies=replies)
     return await ScriptedModel(folder, lambda: attempt).reply(request)
 
 

@@ -92,7 +92,9 @@ async def test_acts_that_can_not_be_carried_out_are_recorded(
     await handle.signal("approve", args=[{}, {}])
     await handle.signal("aprove", {})
     await handle.signal("resume")
-    careless = Client(**{**running.client.config(), "data_converter": pydantic_data_converter})
+    config = running.client.config()
+    config["data_converter"] = pydantic_data_converter
+    careless = Client(**config)
     await careless.get_workflow_handle(handle.id).signal("reject", "x" * 1_900_000)
     await handle.signal("approve", b"\x00\xff")
     state = await running.until(

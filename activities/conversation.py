@@ -1,0 +1,34 @@
+"""Reading and writing a conversation, for the activities that ask a model."""
+
+from collections.abc import Iterable
+
+import structlog
+
+from core.artifacts import Artifacts
+from core.content import ArtifactRef, Content
+from core.entries import Entry, RunRef, size_bytes
+from core.errors import StoreUnavailable
+from core.journal import Head
+from core.steps import TAIL_BYTES, TAIL_ENTRIES
+from core.storage import Storage
+
+log = structlog.get_logger(__name__)
+
+
+async def read_texts(artifacts: Artifacts, refs: Iterable[ArtifactRef]) -> dict[str, str]:
+    """Return the whole texts of artifacts, by SHA-256. Raises as `Artifacts.read_text`."""
+    return {ref.sha256: await artifacts.read_text(Content(artifact=ref)) for ref in refs}
+
+
+async def committed(storage: Storage, run: RunRef, head: Head, tail: tuple[Entry, ...]) -> Head | None:
+    """Write the tail when it has grown past its bound; a store that is down only postpones that.
+
+    Returns the new head, or None when nothing was written. Safe to repeat.
+    """
+    if len(tail) <= TAIL_ENTRIES and sum(map(size_bytes, tail)) <= TAIL_BYTES:
+        return None
+    try:
+        return await storage.journal(run.scope).append(head, tail)
+    except StoreUnavailable as error:
+        log.warning("journal not written yet; the newest entry is kept in the run's state", error=str(error))
+        return None
