@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check format lock histories clean
+.PHONY: help demo up test check format lock histories bench soak clean
 
 help:  ## list what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,12 @@ format: $(INSTALLED)  ## format, and mend what ruff can mend
 
 histories: $(INSTALLED)  ## record the histories that later versions must replay: into tests/histories
 	@$(BIN)/python -m tests.record_histories
+
+bench: $(INSTALLED)  ## what a turn costs, against a bare workflow: into .local/bench.json; ARGS="--artifact-gb 1" for one large artifact
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+soak: $(INSTALLED)  ## the long forms of the durability tests: 10,000 model calls, outages of minutes
+	@SOAK=1 $(BIN)/python -m pytest tests/durability/test_linear.py tests/durability/test_broken_store.py $(ARGS)
 
 lock: $(INSTALLED)  ## take the newest versions that pyproject.toml allows into the lock
 	@$(BIN)/python -m pip install --quiet uv

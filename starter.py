@@ -1,16 +1,7 @@
 """The client: start runs, watch them, decide, read what they have come to. Commands only; the work is in `infra`.
 
-Every command takes `--json`: one JSON document on stdout (`watch` and `start --follow`: one object a line) and nothing
-else; errors are then `{"error": {"kind", "message", "exit_code"}}` on stderr.
-
-Exit codes:
-    0    ok
-    1    the run failed, was terminated or timed out; or its bytes are missing or damaged
-    2    wrong usage, input or settings
-    3    a server can't be reached
-    4    no such run or artifact, or nothing to decide
-    5    the run was cancelled
-    130  interrupted; the run goes on
+Every command takes `--json`: one JSON document on stdout (`watch`, `replay`, `--follow`: one object a line) and nothing
+else; errors are then `{"error": {"kind", "message", "exit_code"}}` on stderr. Exit codes: `infra/exits.py`.
 """
 
 import sys
@@ -21,9 +12,10 @@ from typing import Annotated
 
 import typer
 
-from infra import client
+from infra import audit, client
 from infra.display import Display
 from infra.exits import EXIT_CODES, FAILED
+from infra.forks import ForkWish
 from infra.process import finish, leave, run_command
 from infra.selection import Phase
 
@@ -36,10 +28,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+artifact = typer.Typer(help="Fetch an artifact.", no_args_is_help=True)
+app.add_typer(artifact, name="artifact")
+
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
 CallArgument = Annotated[str, typer.Argument(metavar="[CALL]", help="Which call; not needed when only one waits.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for scripts.")]
 ByOption = Annotated[str | None, typer.Option("--by", help="Who decides; the user's name when left out.")]
+FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Watch the run until it ends.")]
+RunIdOption = Annotated[str, typer.Option("--run-id", help="Which run, when several had the id; else the newest.")]
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file instead.")]
 
 
@@ -57,15 +54,13 @@ def start(  # noqa: PLR0913 - each is an option of the command
     model: Annotated[
         str | None, typer.Option(help="Overrides the agent's model: anthropic:NAME, script:FILE, offline, ...")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Watch the run until it ends.")] = False,
+    follow: FollowOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Start a run of AGENT on TASK."""
     display = Display(as_json=as_json)
-    return finish(
-        display,
-        client.start_run(display, agent, task, attachments=attach or (), run=run, model=model, watch_it=follow),
-    )
+    work = client.start_run(display, agent, task, attachments=attach or (), run=run, model=model, watch_it=follow)
+    return finish(display, work)
 
 
 @app.command()
@@ -151,7 +146,69 @@ def agents(*, as_json: JsonOption = False) -> int:
 
 
 @app.command()
-def artifact(
+def fork(  # noqa: PLR0913 - each is an option of the command
+    run: RunArgument,
+    turn: Annotated[int, typer.Option("--at-turn", min=0, help="The last turn of RUN that the fork shares; 0: none.")],
+    *,
+    message: Annotated[str, typer.Option(help="What the agent is told at this point.")] = "",
+    agent: Annotated[str | None, typer.Option(metavar="FILE|NAME", help="Another agent goes on.")] = None,
+    fork_id: Annotated[str | None, typer.Option("--id", help="Id of the new run.")] = None,
+    model: Annotated[str | None, typer.Option(help="Another model goes on.")] = None,
+    run_id: RunIdOption = "",
+    follow: FollowOption = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Start a new run that goes on from a turn of RUN: same conversation up to there, same artifacts."""
+    display = Display(as_json=as_json)
+    wish = ForkWish(turn=turn, message=message, agent=agent, model=model, id=fork_id, run_id=run_id)
+    return finish(display, client.fork_run(display, run, wish, watch_it=follow))
+
+
+@app.command()
+def journal(
+    run: RunArgument,
+    *,
+    turn: Annotated[
+        int | None, typer.Option(min=0, help="Only this turn, texts in full; long ones are artifacts.")
+    ] = None,
+    follow: FollowOption = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Hash every node and artifact anew; 1 if one is bad.")
+    ] = False,
+    run_id: RunIdOption = "",
+    as_json: JsonOption = False,
+) -> int:
+    """Write what happened in a run: who, what, at which cost. A closed run needs the blob store only."""
+    display = Display(as_json=as_json)
+    if verify:
+        return finish(display, audit.prove(display, run, run_id=run_id))
+    read = audit.follow_journal if follow else audit.read_journal
+    return finish(display, read(display, run, run_id=run_id, turn=turn))
+
+
+@app.command()
+def replay(run: RunArgument, *, run_id: RunIdOption = "", as_json: JsonOption = False) -> int:
+    """Step through a run's journal: each entry, and the state after it."""
+    display = Display(as_json=as_json)
+    return finish(display, audit.replay(display, run, run_id=run_id))
+
+
+@app.command()
+def diff(run: RunArgument, other: RunArgument, *, as_json: JsonOption = False) -> int:
+    """Show where two runs part, and what each did after that."""
+    display = Display(as_json=as_json)
+    return finish(display, audit.diff(display, run, other))
+
+
+@app.command()
+def artifacts(run: RunArgument, *, as_json: JsonOption = False) -> int:
+    """List the artifacts of a run and of its forks; its results first."""
+    display = Display(as_json=as_json)
+    return finish(display, audit.list_artifacts(display, run))
+
+
+@artifact.command("get")
+def get_artifact(
     run: RunArgument,
     handle: Annotated[str, typer.Argument(metavar="HANDLE", help="As it was shown: a:3f9c21d04b7e.")],
     *,

@@ -29,7 +29,7 @@ from core.runs import (
     RunResult,
     RunSpec,
 )
-from core.scopes import manifest_key
+from core.scopes import manifest_key, signpost_key
 from core.state import RunState
 from core.storage import Storage
 from core.tools import Call, PinnedTool
@@ -64,6 +64,8 @@ class JournalActivities:
         configuration, head, state = await (
             self._started(run, start) if start.fork is None else self._forked(run, start, start.fork)
         )
+        if run.scope != run.workflow_id:
+            await self._signpost(run)
         log.info("run opened", agent=start.agent.name, model=configuration.model, attachments=len(start.attachments))
         spec = RunSpec(
             run=run,
@@ -153,12 +155,19 @@ class JournalActivities:
         run = closing.run
         head = await self._storage.journal(run.scope).append(closing.head, closing.tail)
         result = closing.result.model_copy(update={"head": head})
-        manifest = Manifest(run=run, agent=closing.agent, head=head, result=result)
+        closed_at = closing.tail[-1].at
+        manifest = Manifest(run=run, agent=closing.agent, head=head, result=result, closed_at=closed_at)
         body = manifest.model_dump_json().encode()
         key = manifest_key(run.scope, run.run_id)
         await self._storage.blobs.put(key, body, sha256=hashlib.sha256(body).hexdigest())
         log.info("run closed", outcome=result.outcome, turns=result.turns, seconds=round(result.seconds, 1))
         return result
+
+    async def _signpost(self, run: RunRef) -> None:
+        """Write under the run's own id whose scope it is in, so that it can be found without Temporal."""
+        body = run.model_dump_json().encode()
+        key = signpost_key(run.workflow_id, run.run_id)
+        await self._storage.blobs.put(key, body, sha256=hashlib.sha256(body).hexdigest())
 
     def _model(self, start: AgentInput) -> str:
         return start.model or start.agent.model or self._default_model

@@ -11,7 +11,9 @@ from infra.agent_files import list_agents, load_agent
 from infra.decisions import Decision, decide, make_act, stop
 from infra.display import Display, command_text, show_agents, show_run, show_runs, show_settings
 from infra.exits import OK, exit_code_of
-from infra.launch import Order, launch, make_order, user_name
+from infra.forks import ForkWish, launch_fork, make_fork_order
+from infra.journals import scope_of
+from infra.launch import Launched, Order, launch, make_order, user_name
 from infra.live import show_events, upload_progress
 from infra.process import client_settings
 from infra.reports import outcome_of, report_run, show_outcome, write_artifact
@@ -42,6 +44,14 @@ async def start_run(  # noqa: PLR0913 - each is an option of the command
     return await _launch(display, settings, order, watch_it=watch_it)
 
 
+async def fork_run(display: Display, origin: str, wish: ForkWish, *, watch_it: bool) -> int:
+    """Start a run that goes on from a turn of another one."""
+    settings = client_settings()
+    order = make_fork_order(settings, origin, wish)
+    runs = await _runs(settings)
+    return await _launched(display, settings, runs, await launch_fork(runs, settings, order), watch_it=watch_it)
+
+
 async def watch_run(display: Display, run: str) -> int:
     """Show what happens until the run has ended, then its text."""
     settings = client_settings()
@@ -65,7 +75,7 @@ async def fetch_result(display: Display, run: str, target: Path | None) -> int:
     display.on_interrupt = _goes_on(run, "result")
     ending = await show_events(display, follow(await _runs(settings), run), quiet=True)
     show_outcome(display, ending, await outcome_of(settings, ending, target))
-    return exit_code_of(ending)
+    return exit_code_of(ending.run.status)
 
 
 async def decide_on(display: Display, run: str, name: ActName, *, call: str, by: str | None, reason: str) -> int:
@@ -99,7 +109,7 @@ async def show_all_agents(display: Display) -> int:
 async def fetch_artifact(display: Display, run: str, handle: str, target: Path | None) -> int:
     """Write an artifact to a file, into a folder or to stdout; as JSON, what it is and where it was written."""
     async with opened_storage(client_settings()) as storage:
-        artifacts = storage.artifacts(run)
+        artifacts = storage.artifacts(await scope_of(storage, run))
         ref = await find_artifact(artifacts, run, handle)
         path = await save(artifacts, ref, target) if target is not None else None
         if display.as_json:
@@ -129,6 +139,10 @@ async def _launch(display: Display, settings: Settings, order: Order, *, watch_i
     runs = await _runs(settings)
     with upload_progress(display, order.attachments) as report:
         launched = await launch(runs, settings, order, report)
+    return await _launched(display, settings, runs, launched, watch_it=watch_it)
+
+
+async def _launched(display: Display, settings: Settings, runs: Runs, launched: Launched, *, watch_it: bool) -> int:
     display.note(launched.note)
     if display.as_json:
         display.document({"kind": "started", **launched.model_dump()} if watch_it else launched, indent=None)
@@ -146,7 +160,7 @@ async def _watch(display: Display, settings: Settings, runs: Runs, run: str) -> 
     ending = await show_events(display, follow(runs, run))
     if not display.as_json:
         show_outcome(display, ending, await outcome_of(settings, ending))
-    return exit_code_of(ending)
+    return exit_code_of(ending.run.status)
 
 
 def _show_decision(display: Display, decision: Decision) -> int:

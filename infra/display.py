@@ -99,7 +99,7 @@ def show_pending(console: Console, run: str, call: PendingCall) -> None:
     for text in arguments_lines(call.arguments):
         console.print(Text(text))
     if call.arguments.artifact is not None:
-        console.print(_command("artifact", run, call.arguments.artifact.handle))
+        console.print(_command("artifact", "get", run, call.arguments.artifact.handle))
     console.print(_command("approve", run, call.id))
     console.print(Text.assemble(_command("reject", run, call.id), " --reason '...'"))
 

@@ -1,8 +1,19 @@
-"""Exit codes: what a script learns from a command without reading its output."""
+"""Exit codes: what a script learns from a command without reading its output.
+
+```
+0    ok
+1    the run failed, was terminated or timed out; or its bytes are missing or damaged
+2    wrong usage, input or settings
+3    a server can't be reached
+4    no such run or artifact, or nothing to decide
+5    the run was cancelled
+130  interrupted; the run goes on
+```
+"""
 
 from core.errors import PerdureError, StorageError, StoreRefused, StoreUnavailable
 from infra.decisions import ActRefused
-from infra.runs import Ending, NoWorker, RunNotFound
+from infra.runs import NoWorker, RunNotFound, Status
 from infra.store import ArtifactNotFound
 from infra.temporal import ServerUnavailable
 
@@ -32,6 +43,6 @@ def exit_code(error: PerdureError) -> int:
     return next((code for kinds, code in _BY_KIND if isinstance(error, kinds)), WRONG_INPUT)
 
 
-def exit_code_of(ending: Ending) -> int:
-    """Return the exit code of a command that waited for this end."""
-    return {"completed": OK, "cancelled": CANCELLED}.get(ending.run.status, FAILED)
+def exit_code_of(status: Status) -> int:
+    """Return the exit code of a command that waited for a run which ended so."""
+    return {"completed": OK, "cancelled": CANCELLED}.get(status, FAILED)

@@ -55,6 +55,16 @@ class Order(Frozen):
         return hashlib.sha256(self.task.encode()).hexdigest()
 
 
+class Shown(Frozen):
+    """What Temporal shows of a run that is to be started, and what a later start under its id is compared with."""
+
+    id: str
+    agent: str
+    task: str
+    task_sha256: str
+    details: str
+
+
 class Launched(Frozen):
     """A run that was started, or found (`attached`) under its id; `note` says what of it is not as ordered."""
 
@@ -144,7 +154,7 @@ async def launch(runs: Runs, settings: Settings, order: Order, report: Report) -
             "search_attributes": await has_search_attributes(runs.client),
         }
     )
-    return await _start(runs, settings, order, fitted(start))
+    return await start_workflow(runs, settings, _shown(order), fitted(start))
 
 
 async def _found(runs: Runs, order: Order) -> Launched | None:
@@ -153,29 +163,44 @@ async def _found(runs: Runs, order: Order) -> Launched | None:
         info = await runs.info(order.id)
     except RunNotFound:
         return None
-    return None if info.status in AGAIN else _attached(info, order)
+    return None if info.status in AGAIN else _attached(info, _shown(order))
 
 
-def _attached(info: RunInfo, order: Order) -> Launched:
+def _shown(order: Order) -> Shown:
+    return Shown(
+        id=order.id,
+        agent=order.agent.name,
+        task=one_line(order.task, 160),
+        task_sha256=order.task_sha256,
+        details=details(order),
+    )
+
+
+def _attached(info: RunInfo, shown: Shown) -> Launched:
     other = []
-    if info.agent != order.agent.name:
-        other.append(f"its agent is {info.agent or 'unknown'}, not {order.agent.name}")
-    if info.task_sha256 != order.task_sha256:
+    if info.agent != shown.agent:
+        other.append(f"its agent is {info.agent or 'unknown'}, not {shown.agent}")
+    if info.task_sha256 != shown.task_sha256:
         other.append(f"its task is another one ({info.task or 'unknown'})")
     note = f"run {info.id} exists already ({info.status}); attached to it" + (": " + "; ".join(other) if other else "")
     return Launched(id=info.id, run_id=info.run_id, attached=True, note=note)
 
 
 async def _start_input(artifacts: Artifacts, order: Order, report: Report) -> AgentInput:
-    header = order.agent.model_dump(include=set(AgentHeader.model_fields))
-    instructions = await artifacts.store_text(order.agent.instructions, "instructions.md", "text/markdown")
     return AgentInput(
-        agent=PinnedAgent.model_validate({**header, "instructions": instructions}),
+        agent=await pinned(artifacts, order.agent),
         task=await artifacts.store_text(order.task, "task.txt"),
         attachments=await store_attachments(artifacts, order.attachments, report),
         model=order.model,
         by=order.by,
     )
+
+
+async def pinned(artifacts: Artifacts, agent: AgentFile) -> PinnedAgent:
+    """Return the agent as a run keeps it: long instructions are stored. Idempotent; raises `StorageError`s."""
+    header = agent.model_dump(include=set(AgentHeader.model_fields))
+    instructions = await artifacts.store_text(agent.instructions, "instructions.md", "text/markdown")
+    return PinnedAgent.model_validate({**header, "instructions": instructions})
 
 
 def fitted(start: AgentInput) -> AgentInput:
@@ -197,41 +222,49 @@ def fitted(start: AgentInput) -> AgentInput:
     return start
 
 
-async def _start(runs: Runs, settings: Settings, order: Order, start: AgentInput) -> Launched:
-    name, task = order.agent.name, one_line(order.task, 160)
-    attributes = [SearchAttributePair(AGENT_NAME, name), SearchAttributePair(AGENT_PHASE, "running")]
-    with runs.translated(order.id):
+async def start_workflow(runs: Runs, settings: Settings, shown: Shown, start: AgentInput) -> Launched:
+    """Start the workflow, or attach to the one that has the id and did not fail. Idempotent by the id.
+
+    Raises:
+        ServerUnavailable, InputError: as `Runs`; nothing was started.
+    """
+    attributes = [SearchAttributePair(AGENT_NAME, shown.agent), SearchAttributePair(AGENT_PHASE, "running")]
+    with runs.translated(shown.id):
         try:
             handle = await runs.client.start_workflow(
                 WORKFLOW,
                 start,
-                id=order.id,
+                id=shown.id,
                 task_queue=settings.task_queue,
                 task_timeout=settings.workflow_task_timeout,
                 id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
                 id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
                 search_attributes=TypedSearchAttributes(attributes if start.search_attributes else []),
-                memo={"agent": name, "task": task, "task_sha256": order.task_sha256},
-                static_summary=cut(f"{name}: {task}", SUMMARY_BYTES),
-                static_details=details(order),
+                memo={"agent": shown.agent, "task": shown.task, "task_sha256": shown.task_sha256},
+                static_summary=cut(f"{shown.agent}: {shown.task}", SUMMARY_BYTES),
+                static_details=shown.details,
                 rpc_timeout=CALL_TIMEOUT,
             )
         except WorkflowAlreadyStartedError:
-            return _attached(await runs.info(order.id), order)
-    return Launched(id=order.id, run_id=handle.result_run_id or "")
+            return _attached(await runs.info(shown.id), shown)
+    return Launched(id=shown.id, run_id=handle.result_run_id or "")
 
 
 def details(order: Order) -> str:
     """Return the Markdown that the Temporal UI shows of what was ordered, and how to go on from there."""
-    run = shlex.quote(order.id)
     fence = "~~~~"
     parts = [f"### Task\n\n{fence}\n{cut(order.task, DETAILS_BYTES // 2).replace(fence, '~~~')}\n{fence}"]
     if order.attachments:
         shown = [f"- `{a.name.replace('`', ' ')}`, {readable_bytes(a.size_bytes)}" for a in order.attachments[:30]]
         more = len(order.attachments) - len(shown)
         parts.append("### Attachments\n\n" + "\n".join([*shown, *([f"- and {more} more"] if more else [])]))
-    commands = "\n".join(f"python starter.py {command} {run}" for command in ("watch", "state", "approve", "result"))
-    parts.append(f"### Watch, decide, read\n\n```\n{commands}\n```")
+    parts.append(commands(order.id))
     by = f" Started by {one_line(order.by, 80)}." if order.by else ""
     parts.append(f"Agent `{order.agent.name}`: {order.agent.description}{by}")
     return cut("\n\n".join(parts), DETAILS_BYTES)
+
+
+def commands(run: str) -> str:
+    """Return the Markdown that tells how to go on with a run from a terminal."""
+    lines = (f"python starter.py {name} {shlex.quote(run)}" for name in ("watch", "state", "approve", "result"))
+    return "### Watch, decide, read\n\n```\n" + "\n".join(lines) + "\n```"

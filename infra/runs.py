@@ -28,7 +28,7 @@ from core.approvals import Act, ActName
 from core.content import clean, one_line
 from core.errors import InputError, PerdureError
 from core.frozen import Frozen
-from core.runs import RunResult
+from core.runs import Position, RunResult
 from core.view import Progress, StateView
 from infra.temporal import AGENT_PHASE, ServerUnavailable
 
@@ -52,7 +52,7 @@ _STATUS: dict[WorkflowExecutionStatus, Status] = {
 _SILENT = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.FAILED_PRECONDITION}
 _REFUSED = {RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED}
 
-_Answer = TypeVar("_Answer", Progress, StateView)
+_Answer = TypeVar("_Answer", Progress, StateView, Position)
 
 
 class RunNotFound(PerdureError):
@@ -126,6 +126,10 @@ class Runs:
     async def progress(self, run: str) -> Progress:
         """Ask the run itself for the little that a progress line needs."""
         return await self._ask(run, "progress", Progress)
+
+    async def position(self, run: str) -> Position | None:
+        """Ask the run itself where its journal is, and for the entries not yet in it; None before it has opened."""
+        return await self._ask(run, "position", Position)
 
     async def send(self, run: str, name: ActName, act: Act) -> None:
         """Send a person's act as a signal: the server keeps it while no worker runs. A second one is only refused."""

@@ -19,7 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from core.runs import Continued, Position, RunResult
     from core.steps import Finish
     from core.view import Progress, StateView, progress, state_view
-    from workflows.dispatch import NOTHING, read_input, total
+    from workflows.dispatch import NOTHING, read_input, total, total_run
     from workflows.run import Run
 
 
@@ -28,12 +28,14 @@ class Agent:
     """One run of an agent: input `AgentInput`, result `RunResult`; signals `approve`, `reject`, `resume`."""
 
     @workflow.init
+    @total
     def __init__(self, raw: RawValue = NOTHING) -> None:
         """Signals may come before `run` begins, so the state is there from the start."""
         self._input = read_input(raw)
         self._run = Run(self._input if isinstance(self._input, Continued) else None)
 
     @workflow.run
+    @total_run
     async def run(self, raw: RawValue = NOTHING) -> RunResult:  # noqa: ARG002 - read in `__init__`
         """Run the agent to its end.
 

@@ -1,6 +1,6 @@
 """How the workflow runs its activities: which, with what options, and how their failures are read."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import wraps
 from typing import Annotated, Any, TypeVar
@@ -62,17 +62,33 @@ Output = TypeVar("Output")
 
 
 def total(handler: Handler) -> Handler:
-    """Make a signal handler take whatever is sent: no argument, several, or one that is no raw value.
+    """Make a handler, or `__init__`, take whatever is sent: no argument, several, or one that is no raw value.
 
-    Temporal would call it with as many arguments as came, and a handler that raises hangs the run.
+    Temporal would call it with as many arguments as came, and one that raises hangs the run.
     """
 
     @wraps(handler)
     def tolerant(self: object, *sent: object) -> None:
-        only = sent[0] if len(sent) == 1 and isinstance(sent[0], RawValue) else None
-        handler(self, only if only is not None else NOTHING if not sent else RawValue(Payload(data=b"several values")))
+        handler(self, _only(sent))
 
     return tolerant  # type: ignore[return-value]  # the same signature, by __wrapped__, which Temporal reads
+
+
+def total_run(run: Callable[[Any, RawValue], Awaitable[Output]]) -> Callable[[Any, RawValue], Awaitable[Output]]:
+    """Do for a workflow's `run` what `total` does for its handlers."""
+
+    @wraps(run)
+    async def tolerant(self: object, *sent: object) -> Output:
+        return await run(self, _only(sent))
+
+    return tolerant
+
+
+def _only(sent: Sequence[object]) -> RawValue:
+    """Return the one raw value that was sent; anything else becomes one that nobody can read."""
+    if not sent:
+        return NOTHING
+    return sent[0] if len(sent) == 1 and isinstance(sent[0], RawValue) else RawValue(Payload(data=b"several values"))
 
 
 def read_input(raw: RawValue) -> AgentInput | Continued | ApplicationError:

@@ -215,7 +215,7 @@ async def test_a_runaway_pattern_is_stopped_and_the_loop_goes_on(tmp_path: Path,
     path.write_text("a" * 5000 + "b\n")
     ticks = 0
     searching = asyncio.create_task(
-        asyncio.to_thread(lambda: Search(pattern, seconds=0.5).over([TextFile(path, "a.txt")]))
+        asyncio.to_thread(lambda: Search(pattern, seconds=2).over([TextFile(path, "a.txt")]))
     )
     while not searching.done():
         ticks += 1

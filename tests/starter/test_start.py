@@ -158,7 +158,7 @@ async def test_a_large_attachment_is_stored_in_constant_memory(idle: Starter, cl
     assert process.returncode == 0
     assert peak_bytes < 300 * MEBIBYTE
     copy = tmp_path / "copy.bin"
-    fetched = await idle("artifact", run, f"a:{sha256[:12]}", "-o", str(copy), "--json")
+    fetched = await idle("artifact", "get", run, f"a:{sha256[:12]}", "-o", str(copy), "--json")
     assert fetched.json()["file"] == str(copy)
     with copy.open("rb") as stored:
         assert hashlib.file_digest(stored, "sha256").hexdigest() == sha256
@@ -174,14 +174,14 @@ async def test_an_artifact_is_fetched_to_stdout_a_file_or_a_folder(
     run = f"fetched-{uuid4().hex[:8]}"
     await idle("start", "publisher", "Look.", "--id", run, "--attach", str(file))
     handle = (await start_input(client, run)).attachments[0].handle
-    assert (await idle("artifact", run, handle)).out == "a\nä\n"
+    assert (await idle("artifact", "get", run, handle)).out == "a\nä\n"
     folder = tmp_path / "out"
     folder.mkdir()
-    assert (await idle("artifact", run, handle, "-o", str(folder))).code == 0
+    assert (await idle("artifact", "get", run, handle, "-o", str(folder))).code == 0
     assert (folder / "some data.csv").read_bytes() == file.read_bytes()
-    assert (await idle("artifact", run, handle, "-o", str(tmp_path / "none" / "file"))).code == 2
-    assert (await idle("artifact", run, "a:000000000000")).code == 4
-    assert (await idle("artifact", run, "nonsense")).code == 2
+    assert (await idle("artifact", "get", run, handle, "-o", str(tmp_path / "none" / "file"))).code == 2
+    assert (await idle("artifact", "get", run, "a:000000000000")).code == 4
+    assert (await idle("artifact", "get", run, "nonsense")).code == 2
     await client.get_workflow_handle(run).terminate()
 
 

@@ -15,6 +15,13 @@ from infra.demo.history import cost_of
 from infra.settings import Settings
 from tests.running import FakeModel, Running, calls, replay, says, worker_for
 
+HEARTBEAT = {
+    "agent": {"name": "a", "description": "b", "instructions": {"text": "c"}},
+    "task": {"text": "d"},
+    "heartbeat_timeout": "-PT5S",
+}
+"""A start that Temporal would choke on: fine but for one number."""
+
 
 async def journal_of(running: Running, result: RunResult) -> list[Entry]:
     """Read a closed run's journal as a stranger would: from blob storage alone."""
@@ -206,7 +213,7 @@ async def test_an_empty_task_fails_the_run_at_once(running: Running) -> None:
     assert "the task is empty" in failed.value.cause.message
 
 
-@pytest.mark.parametrize("sent", [[], ["hello"], [{"agent": 1}], [None]])
+@pytest.mark.parametrize("sent", [[], ["hello"], [{"agent": 1}], [None], [{}, {}], [HEARTBEAT]])
 async def test_a_start_input_that_cannot_be_read_fails_with_the_reason(running: Running, sent: list[object]) -> None:
     """It does not hang."""
     handle = await running.client.start_workflow(
