@@ -9,7 +9,7 @@ from temporalio import activity
 from activities.boundary import bordered
 from activities.toolbox import Toolbox
 from core.artifacts import Artifacts
-from core.content import Content, cut
+from core.content import Content, cut, one_line
 from core.entries import Entry, Forked, Messaged, RunRef, Started
 from core.errors import InputError
 from core.fold import apply
@@ -70,6 +70,7 @@ class JournalActivities:
         spec = RunSpec(
             run=run,
             agent=start.agent.name,
+            task=one_line(configuration.task.shown(), 200),
             model=configuration.model,
             limits=start.agent.limits,
             context=start.agent.context,

@@ -67,6 +67,8 @@ class RunSpec(Frozen):
 
     run: RunRef
     agent: str
+    task: str = ""
+    """The task in one line, for people."""
     model: str
     limits: Limits
     context: Context = Context()

@@ -136,7 +136,8 @@ def _headline(spec: RunSpec | None, state: RunState) -> str:
     cost = f", {usage.cost_usd:.4f} USD" if usage.cost_usd is not None else ""
     facts = f"turn {state.turn}, {usage.input_tokens} tokens in, {usage.output_tokens} out{cost}"
     reason = f": {_code(state.reason)}" if state.reason else ""
-    return f"**{state.phase.replace('_', ' ')}**{reason} · {spec.agent} with {_code(spec.model)} · {facts}"
+    headline = f"**{state.phase.replace('_', ' ')}**{reason} · {spec.agent} with {_code(spec.model)} · {facts}"
+    return f"{headline}\n\n{_code(spec.task)}" if spec.task else headline
 
 
 def _waiting(entry: OpenCall, workflow_id: str) -> str:

@@ -34,6 +34,12 @@ def test_details_show_what_waits_and_what_to_send() -> None:
     assert "starter.py approve run-1 t1c1" in text
 
 
+def test_details_name_the_task() -> None:
+    """In every generation: Temporal's own summary of a run does not outlive its first one."""
+    run = spec().model_copy(update={"task": "Count the birds."})
+    assert "`Count the birds.`" in details(run, OPEN_STATE, "run-1")
+
+
 def test_details_of_a_paused_run_say_why_and_how_to_go_on() -> None:
     """The person at 3 a.m. finds both in one place."""
     text = details(spec(), apply(OPEN_STATE, Paused(at=NOW, cause="failure", why="401: the key is wrong")), "run-1")
