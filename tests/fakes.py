@@ -21,7 +21,7 @@ CHUNK_BYTES = 1024 * 1024
 METADATA_LIMIT_BYTES = 2048
 
 Operation = Literal["put", "put_file", "get", "stream", "head", "list"]
-Fault = Literal["missing", "truncated", "altered", "unavailable", "refused"]
+Fault = Literal["missing", "truncated", "altered", "slow", "unavailable", "refused"]
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,7 @@ class BrokenBlobStore:
     missing      acknowledged, not stored     BlobMissing               None             empty
     truncated    half of it is stored         the first half            half the size    the first half
     altered      stored with one bit flipped  the first bit flipped     no metadata      as it is
+    slow         done as it should be, but only after heal(), on all
     unavailable  StoreUnavailable, on all
     refused      StoreRefused, on all
     ```
@@ -99,39 +100,42 @@ class BrokenBlobStore:
         self.inner = inner
         self.struck: Counter[Operation] = Counter()
         self._faults: dict[Operation, tuple[Fault, int | None, str]] = {}
+        self._healed = asyncio.Event()
 
     def fail(self, operation: Operation, fault: Fault, *, times: int | None = None, prefix: str = "") -> None:
         """Break an operation on keys that start with `prefix`, for the next `times` calls; None means until healed."""
         self._faults[operation] = (fault, times, prefix)
+        self._healed.clear()
 
     def heal(self) -> None:
         """Pass everything on again."""
         self._faults.clear()
+        self._healed.set()
 
     async def put(self, key: str, body: bytes, *, sha256: str, metadata: Mapping[str, str] | None = None) -> None:
         """Store `body`, or what the fault makes of it."""
-        await self._put(self._strike("put", key), key, body, sha256, metadata)
+        await self._put(await self._strike("put", key), key, body, sha256, metadata)
 
     async def put_file(self, key: str, path: Path, *, sha256: str, metadata: Mapping[str, str] | None = None) -> None:
         """Store a file, or what the fault makes of it."""
         body = await asyncio.to_thread(path.read_bytes)
-        await self._put(self._strike("put_file", key), key, body, sha256, metadata)
+        await self._put(await self._strike("put_file", key), key, body, sha256, metadata)
 
     async def get(self, key: str) -> bytes:
         """Return the object, or what the fault makes of it."""
-        fault = self._strike("get", key)
+        fault = await self._strike("get", key)
         return _damaged(fault, key, await self.inner.get(key))
 
     async def stream(self, key: str) -> AsyncIterator[bytes]:
         """Yield the object, or what the fault makes of it."""
-        fault = self._strike("stream", key)
+        fault = await self._strike("stream", key)
         body = _damaged(fault, key, b"".join([chunk async for chunk in self.inner.stream(key)]))
         for start in range(0, len(body), CHUNK_BYTES):
             yield body[start : start + CHUNK_BYTES]
 
     async def head(self, key: str) -> BlobInfo | None:
         """Return what is known of an object, or what the fault makes of it."""
-        fault = self._strike("head", key)
+        fault = await self._strike("head", key)
         info = await self.inner.head(key)
         if info is None or fault == "missing":
             return None
@@ -141,7 +145,7 @@ class BrokenBlobStore:
 
     async def list(self, prefix: str, limit: int = 1000) -> list[BlobInfo]:
         """Return the objects under `prefix`, or what the fault makes of them."""
-        fault = self._strike("list", prefix)
+        fault = await self._strike("list", prefix)
         found = await self.inner.list(prefix, limit)
         kept = {"missing": 0, "truncated": len(found) // 2}.get(fault or "", len(found))
         return found[:kept]
@@ -156,7 +160,7 @@ class BrokenBlobStore:
             sha256 = hashlib.sha256(body).hexdigest()
         await self.inner.put(key, body, sha256=sha256, metadata=metadata)
 
-    def _strike(self, operation: Operation, key: str) -> Fault | None:
+    async def _strike(self, operation: Operation, key: str) -> Fault | None:
         """Return the fault that hits this call, or None; raise it if it is one of the errors."""
         fault, times, prefix = self._faults.get(operation, (None, None, ""))
         if fault is None or times == 0 or not key.startswith(prefix):
@@ -166,6 +170,9 @@ class BrokenBlobStore:
         self.struck[operation] += 1
         if fault == "unavailable":
             raise StoreUnavailable(f"{operation} of {key!r}: a test has made the store unavailable; heal() it")
+        if fault == "slow":
+            await self._healed.wait()
+            return None
         if fault == "refused":
             raise StoreRefused(f"{operation} of {key!r}: a test has made the store refuse; heal() it")
         return fault

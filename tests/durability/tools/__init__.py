@@ -1,0 +1,1 @@
+"""Tools whose results are artifacts of any size."""
