@@ -144,5 +144,5 @@ async def alive() -> AsyncIterator[None]:
 
 async def _beat(interval: timedelta, told: Sequence[str]) -> None:
     while True:
-        activity.heartbeat(*told)
         await asyncio.sleep(interval.total_seconds())
+        activity.heartbeat(*told)

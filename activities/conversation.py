@@ -7,7 +7,7 @@ import structlog
 from core.artifacts import Artifacts
 from core.content import ArtifactRef, Content
 from core.entries import Entry, RunRef, size_bytes
-from core.errors import StoreUnavailable
+from core.errors import StoreRefused, StoreUnavailable
 from core.journal import Head
 from core.steps import TAIL_BYTES, TAIL_ENTRIES
 from core.storage import Storage
@@ -21,7 +21,9 @@ async def read_texts(artifacts: Artifacts, refs: Iterable[ArtifactRef]) -> dict[
 
 
 async def committed(storage: Storage, run: RunRef, head: Head, tail: tuple[Entry, ...]) -> Head | None:
-    """Write the tail when it has grown past its bound; a store that is down only postpones that.
+    """Write the tail when it has grown past its bound; a store that is down or refuses only postpones that.
+
+    What a model has said is paid for: it is kept in the run's state, which pauses the run before that grows too long.
 
     Returns the new head, or None when nothing was written. Safe to repeat.
     """
@@ -29,6 +31,6 @@ async def committed(storage: Storage, run: RunRef, head: Head, tail: tuple[Entry
         return None
     try:
         return await storage.journal(run.scope).append(head, tail)
-    except StoreUnavailable as error:
+    except (StoreUnavailable, StoreRefused) as error:
         log.warning("journal not written yet; the newest entry is kept in the run's state", error=str(error))
         return None

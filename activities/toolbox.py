@@ -105,15 +105,10 @@ class Toolbox:
         """Import every module of the packages and gather the tools that they declare.
 
         Raises:
-            InputError: a module can't be imported, or a declaration is wrong; the text names it and the cause.
+            InputError: a module can't be imported, a declaration is wrong, or a package declares no tool; the text
+                names it and the cause.
         """
-        modules = [module for package in packages for module in _modules(package)]
-        return cls(
-            value
-            for module in modules
-            for value in vars(module).values()
-            if isinstance(value, Tool) and value.function.__module__ == module.__name__
-        )
+        return cls(found for package in packages for found in _tools(package))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -151,11 +146,12 @@ class Toolbox:
         return None
 
     def unknown(self, name: str) -> str:
-        """Say that there is no such tool, and which there are."""
+        """Say to whoever wrote the agent that there is no such tool, and which there are."""
         near = difflib.get_close_matches(name[:100], self.names, n=2)
         guess = f" (did you mean {' or '.join(near)}?)" if near else ""
         known = ", ".join(self.names) or "none"
-        return cut(f"unknown tool {one_line(clean(name), 80)!r}{guess}; known: {known}", 2000)
+        cure = "correct its name, or restart the workers if the tool is new"
+        return cut(f"unknown tool {one_line(clean(name), 80)!r}{guess}: {cure}; known: {known}", 2000)
 
 
 def _check(function: Callable[..., object], effect: str, timeout: object, approval: str) -> None:
@@ -177,6 +173,21 @@ def _check(function: Callable[..., object], effect: str, timeout: object, approv
 def _place(function: Callable[..., object]) -> str:
     code = inspect.unwrap(function).__code__
     return f"{Path(code.co_filename).name}, line {code.co_firstlineno}, tool {function.__name__}"
+
+
+def _tools(package: str) -> list[AnyTool]:
+    tools = [
+        value
+        for module in _modules(package)
+        for value in vars(module).values()
+        if isinstance(value, Tool) and value.function.__module__ == module.__name__
+    ]
+    if not tools:
+        raise InputError(
+            f"tool package {package} has no tool: declare one with @tool in a file of its folder, or correct its name "
+            "in PERDURE_TOOLS"
+        )
+    return tools
 
 
 def _modules(package: str) -> list[ModuleType]:

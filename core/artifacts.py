@@ -1,13 +1,18 @@
 """Artifacts of a scope: immutable bytes in blob storage, named by their SHA-256.
 
 A reference is handed out only after the write succeeded, and bytes only when their hash is the one that names them.
-Writing the same bytes again costs one HEAD. Everything of any size streams through a file in constant memory.
+Writing the same large bytes again costs one HEAD. Everything of any size streams through a file in constant memory.
 """
 
 import asyncio
+import errno
 import hashlib
 import json
+import os
 import re
+import shutil
+import stat
+import tempfile
 from collections import OrderedDict
 from pathlib import Path
 
@@ -18,6 +23,8 @@ from core.previews import Survey, survey_bytes, survey_file
 from core.scopes import artifact_key
 
 HANDLE = re.compile(r"^(?:a:)?([0-9a-f]{12,64})$")
+SMALL_BYTES = 1024 * 1024
+"""Up to this size bytes are sent without asking whether they are there: the question costs as much."""
 TEXT_CACHE_BYTES = 16 * 1024 * 1024
 FULL_TEXT_BYTES = 2 * 1024 * 1024
 """Longest text that is read whole: more than any model's window takes."""
@@ -43,7 +50,7 @@ class Artifacts:
         survey = survey_bytes(data, name, media_type)
         ref = _reference(survey, name)
         key = artifact_key(self._scope, ref.sha256)
-        if not await self._is_there(key, ref.size_bytes):
+        if len(data) <= SMALL_BYTES or not await self._is_there(key, ref.size_bytes):
             await self._blobs.put(key, data, sha256=ref.sha256, metadata=_metadata(ref))
         return ref
 
@@ -54,6 +61,8 @@ class Artifacts:
             InputError: the file changed while it was stored; nothing was stored.
             OSError: the file can't be read.
         """
+        if (await asyncio.to_thread(path.stat)).st_size <= SMALL_BYTES:
+            return await self.store_bytes(await asyncio.to_thread(path.read_bytes), name, media_type)
         survey = await asyncio.to_thread(survey_file, path, name, media_type)
         ref = _reference(survey, name)
         key = artifact_key(self._scope, ref.sha256)
@@ -83,23 +92,27 @@ class Artifacts:
         return _reference_of(info)
 
     async def download(self, ref: ArtifactRef, path: Path) -> None:
-        """Write the artifact's bytes to a new file, verified; nothing is left behind on an error.
+        """Write the artifact's bytes to a file, verified before the first of them is there.
+
+        A file that is there is replaced as a whole, with its permissions, and is left as it was on an error. A link
+        stays and what it names is written; a pipe or a device is written to. Nothing else of the folder is touched.
 
         Raises:
             BlobMissing: the object is gone.
             BlobCorrupt: its bytes are not those that the reference names.
+            OSError: the file can't be written.
         """
-        part = path.with_name(path.name + ".part")
-        digest = hashlib.sha256()
-        try:
+        target, replaced = await asyncio.to_thread(_where, path)
+        # Where it replaces a file, the part lies on the same file system, under a name that can't be a person's.
+        with tempfile.TemporaryDirectory(prefix=".perdure-", dir=target.parent if replaced else None) as folder:
+            part = Path(folder) / "part"
+            digest = hashlib.sha256()
             with part.open("wb") as file:
                 async for chunk in self._blobs.stream(artifact_key(self._scope, ref.sha256)):
                     digest.update(chunk)
                     await asyncio.to_thread(file.write, chunk)
             _verify(ref, digest.hexdigest())
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+            await asyncio.to_thread(_replace if replaced else _write_into, part, target)
 
     async def read_text(self, content: Content) -> str:
         """Return a content's whole text: for texts that a model must see in full (its own words, the task).
@@ -175,6 +188,31 @@ def _reference_of(info: BlobInfo) -> ArtifactRef:
         name=about.get("name", "unnamed"),
         detail=about.get("detail", ""),
     )
+
+
+def _where(path: Path) -> tuple[Path, bool]:
+    """Return what a path leads to, and whether it can be replaced there: a regular file, or none yet."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return path.resolve(), True
+    if not stat.S_ISREG(status.st_mode):
+        return path, False
+    target = path.resolve()
+    if not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+    return target, os.access(target.parent, os.W_OK)
+
+
+def _replace(part: Path, target: Path) -> None:
+    if target.exists():
+        shutil.copymode(target, part)
+    part.replace(target)
+
+
+def _write_into(part: Path, target: Path) -> None:
+    with part.open("rb") as source, target.open("wb") as file:
+        shutil.copyfileobj(source, file)
 
 
 def _verify(ref: ArtifactRef, sha256: str) -> None:

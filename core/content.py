@@ -94,7 +94,9 @@ def cut(text: str, limit_bytes: int) -> str:
 
 def one_line(text: str, limit_characters: int = 120) -> str:
     """Fold white space and control characters into single spaces and cut: for summaries and lists."""
-    visible = "".join(" " if unicodedata.category(c) in {"Cc", "Zl", "Zp"} else c for c in text[: 4 * limit_characters])
+    visible = text[: 4 * limit_characters]
+    if not visible.isprintable():
+        visible = "".join(" " if unicodedata.category(c) in {"Cc", "Zl", "Zp"} else c for c in visible)
     folded = " ".join(visible.split())
     return folded if len(folded) <= limit_characters else folded[: limit_characters - 1] + "…"
 

@@ -141,18 +141,21 @@ def _reply(
     entry: Replied, results: Mapping[str, ToolFinished | None], texts: Texts, model: str
 ) -> Iterator[AssistantMessage | ToolMessage]:
     text = whole(entry.text, texts)
+    # Made without checks: the entries were checked, and this is done for every reply of the run at every turn.
     # Providers take no empty message back, and the number of replies must stay what it was.
-    yield AssistantMessage(
+    yield AssistantMessage.model_construct(
+        role="assistant",
         text=text if text.strip() or entry.calls else EMPTY_REPLY,
         calls=tuple(
-            ProposedCall(id=call.provider_id, name=call.name, arguments=whole(call.arguments, texts))
+            ProposedCall.model_construct(id=call.provider_id, name=call.name, arguments=whole(call.arguments, texts))
             for call in entry.calls
         ),
         native=whole(entry.native, texts) if entry.native is not None and entry.model == model else None,
     )
     for call in entry.calls:
         result = results[call.id]
-        yield ToolMessage(
+        yield ToolMessage.model_construct(
+            role="tool",
             call_id=call.provider_id,
             name=call.name,
             text=result.content.shown() if result else NO_RESULT,

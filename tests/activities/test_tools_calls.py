@@ -17,6 +17,7 @@ from activities.tool_context import ToolContext
 from activities.toolbox import Tool, Toolbox, tool
 from core.content import Content
 from core.errors import BlobMissing, Failed, InputError, NotDone
+from core.scopes import artifact_key
 from core.tools import Effect
 from tests.activities.calling import Calling
 from tests.activities.made import SHORT, doing, doing_on_the_loop, raising, returning
@@ -154,7 +155,7 @@ async def test_long_arguments_come_from_the_store(calling: Calling) -> None:
 async def test_a_store_that_fails_is_raised_by_its_own_verdict(calling: Calling, fault: Any, retried: bool) -> None:
     """The result of a tool is never lost quietly."""
     calling.toolbox = Toolbox([returning(b"made")])
-    calling.blobs.fail("put_file", fault)
+    calling.blobs.fail("put", fault, prefix=artifact_key("a run", ""))
     with pytest.raises(ApplicationError) as caught:
         await calling.call("returns")
     assert caught.value.non_retryable is not retried
@@ -353,7 +354,7 @@ async def test_a_write_whose_output_cannot_be_stored_is_not_run_again(calling: C
     @tool(effect="write", timeout=SHORT)
     def sends() -> str:
         """Send."""
-        calling.blobs.fail("put_file", fault)
+        calling.blobs.fail("put", fault)
         return "x" * 10_000
 
     calling.toolbox = Toolbox([sends])

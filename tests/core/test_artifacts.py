@@ -23,18 +23,18 @@ async def test_a_file_that_changes_while_it_is_stored_is_told_and_not_stored(tmp
     """It is the caller's to mend, whose file it is; the store is not to blame, and keeps nothing."""
     blobs = LateBlobStore()
     path = tmp_path / "growing.log"
-    path.write_bytes(b"some bytes")
+    path.write_bytes(b"some bytes" * 200_000)
     with pytest.raises(InputError, match=r"growing\.log changed while it was stored"):
         await Artifacts(blobs, "a run").store_file(path, "growing.log")
     assert blobs.blobs == {}
 
 
-async def test_storing_the_same_file_again_costs_one_look(tmp_path: Path) -> None:
+async def test_storing_the_same_large_file_again_costs_one_look(tmp_path: Path) -> None:
     """Nothing is sent that is there already, under whatever name."""
     blobs = MemoryBlobStore()
     artifacts = Artifacts(blobs, "a run")
     path = tmp_path / "a.txt"
-    path.write_bytes(b"some bytes")
+    path.write_bytes(b"some bytes" * 200_000)
     first = await artifacts.store_file(path, "a.txt")
     second = await artifacts.store_file(path, "b.txt")
     assert (first.sha256, blobs.puts, blobs.heads) == (second.sha256, 1, 2)

@@ -157,7 +157,7 @@ async def test_damaged_words_of_its_own_are_never_sent_to_the_model(broken: Brok
     assert broken.model.requests[1].messages[1].model_dump()["text"] == long
 
 
-@pytest.mark.parametrize(("operation", "part"), [("put", "journal"), ("put_file", "artifacts"), ("put", "runs")])
+@pytest.mark.parametrize(("operation", "part"), [("put", "journal"), ("put", "artifacts"), ("put", "runs")])
 async def test_a_store_that_takes_no_more_pauses_the_run_and_loses_nothing(
     broken: Broken, operation: Operation, part: str
 ) -> None:
@@ -200,7 +200,7 @@ async def test_a_store_that_takes_no_more_in_mid_run_pauses_it_at_most(broken: B
 async def test_a_store_that_lied_is_found_out_when_it_is_read(broken: Broken, blobs: S3BlobStore, fault: Fault) -> None:
     """An artifact that was acknowledged, and is not what was sent: named, until a backup is brought back."""
     broken.model.replies = [BIG, reads_the_handle, says("Done.")]
-    broken.store.fail("put_file", fault, prefix=broken.under("artifacts"))
+    broken.store.fail("put", fault, prefix=broken.under("artifacts"))
     handle = await broken.start()
     assert re.search(r"artifact a:[0-9a-f]{12}", await broken.paused(handle))
     text = str(letters(10_000)).encode()
@@ -213,7 +213,7 @@ async def test_a_store_that_lied_is_found_out_when_it_is_read(broken: Broken, bl
 async def test_an_artifact_that_was_never_stored_is_told_to_the_model(broken: Broken) -> None:
     """A handle that leads to nothing is a failed result, never an empty or another text."""
     broken.model.replies = [BIG, reads_the_handle, says("Done.")]
-    broken.store.fail("put_file", "missing", prefix=broken.under("artifacts"))
+    broken.store.fail("put", "missing", prefix=broken.under("artifacts"))
     result = await broken.running.result(await broken.start())
     told = last_result(broken.model.requests[2])
     assert result.outcome == "completed"
@@ -257,7 +257,7 @@ async def test_a_short_outage_costs_no_pause_and_no_attempt(broken: Broken) -> N
 async def test_a_slow_store_is_waited_for(broken: Broken) -> None:
     """An operation that takes longer than the heartbeat timeout is no dead worker: nothing is started twice."""
     broken.model.replies = [BIG, says("Done.")]
-    broken.store.fail("put_file", "slow", prefix=broken.under("artifacts"))
+    broken.store.fail("put", "slow", prefix=broken.under("artifacts"))
     handle = await broken.start()
 
     async def outlived_its_heartbeat_timeout() -> bool:
@@ -268,7 +268,7 @@ async def test_a_slow_store_is_waited_for(broken: Broken) -> None:
     await wait_until(outlived_its_heartbeat_timeout, timedelta(seconds=60), "the tool lives on")
     broken.store.heal()
     result = await broken.ended(handle)
-    assert broken.store.struck["put_file"] == 1
+    assert broken.store.struck["put"] == 1
     assert result.calls == {"letters": 1}
 
 
@@ -277,7 +277,7 @@ async def test_a_slow_store_is_waited_for(broken: Broken) -> None:
 async def test_a_long_outage_pauses_the_run_with_the_object_and_the_cure(broken: Broken) -> None:
     """When every attempt is used up, a person is told which object it is about."""
     broken.model.replies = [BIG, says("Done.")]
-    broken.store.fail("put_file", "unavailable", prefix=broken.under("artifacts"))
+    broken.store.fail("put", "unavailable", prefix=broken.under("artifacts"))
     handle = await broken.start()
 
     async def is_paused() -> bool:
