@@ -5,6 +5,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
+# What people write goes to the program as it is, through the environment: neither make nor a shell reads its $ and `.
+ifdef FILE
+override FILE := $(value FILE)
+export FILE
+endif
+ifdef TASK
+override TASK := $(value TASK)
+export TASK
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help demo up test check format lock histories bench soak clean
 
@@ -12,7 +22,7 @@ help:  ## list what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED)  ## an agent at work on real data, with a killed worker and an approval: FILE=my.csv TASK="..." for your own
-	@$(BIN)/python -m infra.demo $(if $(FILE),--file "$$FILE") $(if $(TASK),--task "$$TASK")
+	@$(BIN)/python -m infra.demo $(if $(FILE),--file="$$FILE") $(if $(TASK),--task="$$TASK")
 
 up: $(INSTALLED)  ## the local servers and a worker, in the foreground, until Ctrl-C
 	@$(BIN)/python -m infra.local
@@ -41,7 +51,7 @@ soak: $(INSTALLED)  ## the long forms of the durability tests: 10,000 model call
 	@SOAK=1 $(BIN)/python -m pytest tests/durability/test_linear.py tests/durability/test_broken_store.py $(ARGS)
 
 lock: $(INSTALLED)  ## take the newest versions that pyproject.toml allows into the lock
-	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
 	@$(BIN)/uv pip compile --quiet pyproject.toml --all-extras --group dev --universal --generate-hashes \
 		--no-emit-index-url --python-version 3.11 --upgrade --custom-compile-command "make lock" \
 		--output-file infra/requirements.lock
@@ -58,5 +68,5 @@ $(INSTALLED): infra/requirements.lock
 	@echo 'installing into $(VENV) (about a minute, once)'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 		{ echo 'no venv module: install it (Debian and Ubuntu: apt install python3-venv)'; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r infra/requirements.lock
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r infra/requirements.lock
 	@touch $(INSTALLED)

@@ -1,12 +1,14 @@
 """The client: start runs, watch them, decide, read what they have come to. Commands only; the work is in `infra`.
 
 Every command takes `--json`: one JSON document on stdout (`watch`, `replay`, `--follow`: one object a line) and nothing
-else; errors are then `{"error": {"kind", "message", "exit_code"}}` on stderr. Exit codes: `infra/exits.py`.
+else; errors are then `{"error": {"kind", "message", "exit_code"}}` on stderr, and notes `{"note": ...}`. Exit codes:
+`infra/exits.py`.
 """
 
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -236,6 +238,7 @@ if __name__ == "__main__":
     try:
         exit_status = main(sys.argv[1:])
     except BaseException:  # noqa: BLE001 - a bug: show it all, and still end safely
-        traceback.print_exc()
+        with suppress(OSError):  # where stderr takes nothing, the exit code must say it
+            traceback.print_exc()
         exit_status = FAILED
     leave(exit_status)

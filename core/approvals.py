@@ -14,6 +14,7 @@ from core.content import clean, one_line
 from core.entries import Decided, Refused, Resumed
 from core.frozen import Frozen
 from core.state import RunState
+from core.wording import fault
 
 ActName = Literal["approve", "reject", "resume"]
 ACT_NAMES: tuple[ActName, ...] = ("approve", "reject", "resume")
@@ -66,7 +67,7 @@ def read_act(raw: bytes) -> Act | str:
     try:
         return Act.model_validate(value)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'it'}: {e['msg']}" for e in error.errors()[:3])
+        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'it'} {fault(e)}" for e in error.errors()[:3])
         return f'{clean(problems)}; send {{"id": "t3c1", "by": "you", "reason": "why"}}'
 
 

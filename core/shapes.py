@@ -102,9 +102,9 @@ def text_shape(head: str, tail: str, lines: int) -> Shape:
     return Shape(detail=detail, preview="\n".join([*first, *middle, *reversed(last)]))
 
 
-def counted(count: int, noun: str) -> str:
-    """Write a number of things: `1 row`, `20,310 rows`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def counted(count: int, noun: str, nouns: str = "") -> str:
+    """Write a number of things: `1 row`, `20,310 rows`; `nouns` where the plural has not only an s more."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {nouns or noun + 's'}"
 
 
 def _rows(text: str, delimiter: str) -> list[list[str]]:

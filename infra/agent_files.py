@@ -5,6 +5,7 @@ to the workers, and the one that opens the run refuses what it does not have.
 """
 
 import difflib
+import stat
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -14,10 +15,15 @@ from core.agents import AgentFile, AgentHeader, Limits
 from core.content import clean, one_line
 from core.errors import InputError
 from core.frozen import Frozen
+from core.wording import fault
 from infra.front_matter import FrontMatter, read_front_matter
+from infra.model_names import check_model
 
 FILE_BYTES = 256 * 1024
 """Longest agent file: instructions of more than this fit no prompt."""
+
+
+NAME_RULE = "must be a-z, 0-9, - and _, a letter first, at most 63 characters"
 
 
 class BrokenAgent(Frozen):
@@ -82,6 +88,11 @@ def read_agent(path: Path) -> AgentFile:
             f"{path}:{matter.line_of(('name',))}: name: the agent is called {header.name}, its file {path.name}; "
             f"rename one: the file of {header.name} is {header.name}.md"
         )
+    if header.model is not None:
+        try:
+            header = header.model_copy(update={"model": check_model(header.model)})
+        except InputError as error:
+            raise InputError(f"{path}:{matter.line_of(('model',))}: model: {error}") from None
     if not matter.body:
         raise InputError(f"{path}: the instructions are empty: write below the front matter what the agent shall do")
     return AgentFile(**header.model_dump(), instructions=clean(matter.body))
@@ -92,18 +103,26 @@ def _files(folder: Path) -> list[Path]:
         raise InputError(
             f"there is no folder of agents {str(folder)!r}: run from the project's root, or set PERDURE_AGENTS_DIR"
         )
-    files = (path for path in folder.glob("*.md") if path.is_file())
-    return sorted(path for path in files if path.stem != "README" and not path.name.startswith("."))
+    return sorted(path for path in folder.glob("*.md") if path.stem != "README" and not path.name.startswith("."))
 
 
 def _text(path: Path) -> str:
     try:
-        size_bytes = path.stat().st_size
+        status = path.stat()
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            raise InputError(f"{path} is no regular file; an agent is a text file")
+        size_bytes = status.st_size
         if size_bytes > FILE_BYTES:
             raise InputError(f"{path} has {size_bytes:,} bytes; an agent file has at most {FILE_BYTES:,}: shorten it")
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is no UTF-8 text (byte {error.start:,}); save it as UTF-8") from None
+    except IsADirectoryError:
+        raise InputError(f"{path} is a folder; an agent is a file: move the folder elsewhere") from None
+    except FileNotFoundError:
+        dangling = path.is_symlink()
+        cure = "a link to a file that is not there; mend or remove the link" if dangling else "missing; check the path"
+        raise InputError(f"{path} can't be read: it is {cure}") from None
     except OSError as error:
         raise InputError(f"{path} can't be read ({error.strerror}); check its permissions") from error
 
@@ -118,7 +137,7 @@ def _explain(problem: ErrorDetails, matter: FrontMatter, path: Path) -> str:
     if problem["type"] == "missing":
         return f"{path}:{line}: {field}: is missing; add it to the front matter"
     given = one_line(repr(problem["input"]), 60)
-    reason = problem["msg"].removeprefix("Value error, ").removeprefix("Input ").replace("tuple", "list")
+    reason = NAME_RULE if where == ("name",) and problem["type"] == "string_pattern_mismatch" else fault(problem)
     said = "" if problem["type"] == "value_error" else f", it is {given}"
     return f"{path}:{line}: {field}: {reason}{said}"
 

@@ -38,9 +38,7 @@ async def start_run(  # noqa: PLR0913 - each is an option of the command
     """Start a run, or attach to the one of this id; a task of `-` comes from standard input."""
     settings = client_settings()
     found = load_agent(agent, settings.agents_dir)
-    if task == "-":
-        task = clean(sys.stdin.buffer.read().decode(errors="replace"))
-    order = make_order(found, task, attachments=attachments, run=run, model=model)
+    order = make_order(found, _read_task() if task == "-" else task, attachments=attachments, run=run, model=model)
     return await _launch(display, settings, order, watch_it=watch_it)
 
 
@@ -49,7 +47,9 @@ async def fork_run(display: Display, origin: str, wish: ForkWish, *, watch_it: b
     settings = client_settings()
     order = make_fork_order(settings, origin, wish)
     runs = await _runs(settings)
-    return await _launched(display, settings, runs, await launch_fork(runs, settings, order), watch_it=watch_it)
+    display.on_interrupt = f"interrupted; the fork may have been started all the same: {command_text('list')}"
+    launched = await launch_fork(runs, settings, order, display.note)
+    return await _launched(display, settings, runs, launched, watch_it=watch_it)
 
 
 async def watch_run(display: Display, run: str) -> int:
@@ -108,7 +108,7 @@ async def show_all_agents(display: Display) -> int:
 
 async def fetch_artifact(display: Display, run: str, handle: str, target: Path | None) -> int:
     """Write an artifact to a file, into a folder or to stdout; as JSON, what it is and where it was written."""
-    async with opened_storage(client_settings()) as storage:
+    async with opened_storage(client_settings(), display.note) as storage:
         artifacts = storage.artifacts(await scope_of(storage, run))
         ref = await find_artifact(artifacts, run, handle)
         path = await save(artifacts, ref, target) if target is not None else None
@@ -131,22 +131,35 @@ async def show_config(display: Display) -> int:
     return OK
 
 
+def _read_task() -> str:
+    """Read the task from standard input, which a script may have closed."""
+    try:
+        if sys.stdin is not None:
+            return clean(sys.stdin.buffer.read().decode(errors="replace"))
+        why = "it is closed"
+    except OSError as error:
+        why = str(error.strerror)
+    raise InputError(f"the task can't be read from standard input ({why}); give it as an argument instead of -")
+
+
 async def _runs(settings: Settings) -> Runs:
     return Runs(await connect(settings))
 
 
 async def _launch(display: Display, settings: Settings, order: Order, *, watch_it: bool) -> int:
     runs = await _runs(settings)
+    look = command_text("state", order.id)
+    display.on_interrupt = f"interrupted; {order.id} may have been started all the same: {look}"
     with upload_progress(display, order.attachments) as report:
-        launched = await launch(runs, settings, order, report)
+        launched = await launch(runs, settings, order, report, display.note)
     return await _launched(display, settings, runs, launched, watch_it=watch_it)
 
 
 async def _launched(display: Display, settings: Settings, runs: Runs, launched: Launched, *, watch_it: bool) -> int:
-    display.note(launched.note)
     if display.as_json:
         display.document({"kind": "started", **launched.model_dump()} if watch_it else launched, indent=None)
     else:
+        display.note(launched.note)
         display.out.print(f"{'attached to' if launched.attached else 'started'} {launched.id}")
     if watch_it:
         return await _watch(display, settings, runs, launched.id)

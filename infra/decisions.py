@@ -11,6 +11,7 @@ from core.entries import Decided, Refused, Resumed
 from core.errors import InputError, PerdureError
 from core.frozen import Frozen
 from core.view import StateView
+from core.wording import fault
 from infra.runs import NoWorker, RunNotFound, Runs
 from infra.temporal import ServerUnavailable
 
@@ -19,7 +20,7 @@ POLL = timedelta(milliseconds=100)
 
 
 class ActRefused(PerdureError):
-    """The run is closed, or has recorded why it refuses the act; nothing was changed."""
+    """The run is closed, can't move, or has recorded why it refuses the act; nothing was changed."""
 
 
 class Decision(Frozen):
@@ -42,14 +43,14 @@ def make_act(*, call: str = "", by: str = "", reason: str = "") -> Act:
         return Act(id=call, by=by, reason=reason)
     except ValidationError as error:
         problem = error.errors()[0]
-        raise InputError(f"{problem['loc'][0]}: {problem['msg']}; make it shorter") from None
+        raise InputError(f"{problem['loc'][0]} {fault(problem)}; make it shorter") from None
 
 
 async def decide(runs: Runs, run: str, name: ActName, act: Act) -> Decision:
     """Send an act and wait for its effect, a few seconds at most. Without a worker it is kept and applied later.
 
     Raises:
-        ActRefused: the run is closed, or refuses; says why.
+        ActRefused: the run is closed, can't move, or refuses; says why.
         RunNotFound, ServerUnavailable, InputError: as `Runs`; nothing was sent.
     """
     await _require_open(runs, run)
@@ -67,7 +68,7 @@ async def stop(runs: Runs, run: str) -> Decision:
     """Cancel a run and wait until it has closed, a few seconds at most; tools may take longer to stop.
 
     Raises:
-        ActRefused: the run is closed.
+        ActRefused: the run is closed, or can't move.
         RunNotFound, ServerUnavailable, InputError: as `Runs`; nothing was sent.
     """
     await _require_open(runs, run)
@@ -88,7 +89,10 @@ async def stop(runs: Runs, run: str) -> Decision:
 
 
 async def _require_open(runs: Runs, run: str) -> None:
-    ending = await runs.ending(run)
+    info = await runs.info(run)
+    if info.status == "running" and info.trouble:
+        raise ActRefused(f"nothing was sent: {info.trouble}")
+    ending = await runs.ending(run) if info.status != "running" else None
     if ending is not None:
         raise ActRefused(f"there is nothing to decide: run {run!r} has ended, {ending.said()}")
 
@@ -108,7 +112,8 @@ async def _effect(runs: Runs, run: str, name: ActName, act: Act, before: StateVi
         try:
             after = await runs.state(run)
         except NoWorker:
-            return _sent(run, name, act, "no worker is running, it will be applied when one is (make up)")
+            trouble = (await runs.info(run)).trouble
+            return _sent(run, name, act, trouble or "no worker is running, it will be applied when one is (make up)")
         except ServerUnavailable:
             return _sent(run, name, act, "then Temporal stopped answering; look again with: starter.py state")
         for taken in reversed([taken for taken in after.acts if taken.step > known]):

@@ -10,6 +10,7 @@ import shlex
 import sys
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,6 +25,7 @@ from core.agents import AgentFile
 from core.chat import Usage
 from core.content import Content, clean, one_line
 from core.runs import RunResult
+from core.shapes import counted
 from core.view import PendingCall, StateView
 from infra.runs import Ending, RunInfo
 
@@ -59,16 +61,21 @@ class Display:
 
     def note(self, text: str) -> None:
         """Tell the person something that is no result."""
-        if text:
-            self.err.print(Text(printable(text), style="dim"))
+        if not text:
+            return
+        with suppress(OSError):  # what stderr can't take must not cost the result
+            if self.as_json:
+                _print_error({"note": clean(text)})
+            else:
+                self.err.print(Text(printable(text), style="dim"))
 
     def error(self, kind: str, message: str, code: int) -> None:
         """Tell what went wrong."""
-        if self.as_json:
-            error = {"kind": kind, "message": clean(message), "exit_code": code}
-            print(json.dumps({"error": error}), file=sys.stderr, flush=True)  # noqa: T201 - this is the output
-        else:
-            self.err.print(Text.assemble(("error: ", "bold red"), printable(message)))
+        with suppress(OSError):  # the exit code says it, too
+            if self.as_json:
+                _print_error({"error": {"kind": kind, "message": clean(message), "exit_code": code}})
+            else:
+                self.err.print(Text.assemble(("error: ", "bold red"), printable(message)))
 
 
 def show_run(console: Console, info: RunInfo, state: StateView | None, ending: Ending | None) -> None:
@@ -88,6 +95,8 @@ def show_run(console: Console, info: RunInfo, state: StateView | None, ending: E
     if state.paused and ending is None:
         console.print(Text.assemble(("paused: ", "bold yellow"), printable(state.paused)))
         console.print(_command("resume", info.id))
+        if "--model" in state.paused:
+            console.print(_command("fork", info.id, "--at-turn", str(state.turn), "--model", "OTHER"))
     for text in state.recent:
         console.print(history_line(text))
 
@@ -126,7 +135,8 @@ def show_runs(console: Console, runs: Sequence[RunInfo]) -> None:
     for info in runs:
         phase = Text(info.phase.replace("_", " "), style=STYLES.get(info.phase, ""))
         started = f"{info.started_at:%Y-%m-%d %H:%M}"
-        table.add_row(Text(printable(info.id), overflow="fold"), phase, info.agent, started, _cell(info.task))
+        run, agent, task = Text(printable(info.id), overflow="fold"), _cell(info.agent or "-"), _cell(info.task or "-")
+        table.add_row(run, phase, agent, started, task)
     console.print(table if runs else Text("no runs", style="dim"))
 
 
@@ -162,7 +172,8 @@ def cost_line(result: RunResult) -> str:
     calls = sum(result.calls.values())
     waited = f", {duration(result.waited_seconds)} of it waiting for people" if result.waited_seconds >= 1 else ""
     took = f"{duration(result.seconds)}{waited}"
-    return f"{result.turns} turns, {calls} tool calls, {usage_text(result.usage)}, {took}, {result.model}"
+    worked = f"{counted(result.turns, 'turn')}, {counted(calls, 'tool call')}"
+    return f"{worked}, {usage_text(result.usage)}, {took}, {result.model}"
 
 
 def usage_text(usage: Usage) -> str:
@@ -208,16 +219,17 @@ def _barred(text: str) -> list[str]:
 def _facts(info: RunInfo, state: StateView | None, ending: Ending | None) -> list[tuple[str, str]]:
     end = info.closed_at or datetime.now(UTC)
     elapsed = duration((end - info.started_at).total_seconds())
+    agent = info.agent or (state.agent if state is not None else "") or "-"
     facts = [
-        ("agent", f"{info.agent} with {state.model}" if state is not None and state.model else info.agent),
-        ("task", info.task),
+        ("agent", f"{agent} with {state.model}" if state is not None and state.model else agent),
+        ("task", info.task or "-"),
         ("started", f"{info.started_at:%Y-%m-%d %H:%M:%S} UTC, {elapsed} {'long' if ending else 'ago'}"),
     ]
     if state is not None:
         calls = ", ".join(f"{name} {count}" for name, count in state.calls.items())
         facts += [("turn", str(state.turn)), ("usage", usage_text(state.usage)), ("calls", calls or "none")]
         facts += [("running", text) for text in state.running]
-        facts += [("artifact", ref.described()) for ref in state.artifacts[-10:]]
+        facts += [("artifact", ref.described().removeprefix("artifact ")) for ref in state.artifacts[-10:]]
     if ending is not None:
         facts.append(("ended", ending.said()))
     return facts
@@ -241,6 +253,10 @@ def _table(*columns: str) -> Table:
     for column in columns:
         table.add_column(escape(column), overflow="fold")
     return table
+
+
+def _print_error(document: dict[str, Any]) -> None:
+    print(json.dumps(document), file=sys.stderr, flush=True)  # noqa: T201 - this is the output
 
 
 def _console(*, stderr: bool) -> Console:

@@ -4,6 +4,7 @@ Nothing is copied: the fork's journal continues the origin's nodes, and lives in
 """
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 from core.agents import AgentFile
@@ -21,7 +22,6 @@ from infra.journals import Found, entries_of, find_journal
 from infra.launch import (
     Launched,
     Shown,
-    check_model,
     commands,
     fitted,
     made_up_id,
@@ -29,6 +29,7 @@ from infra.launch import (
     start_workflow,
     user_name,
 )
+from infra.model_names import check_model, check_provider
 from infra.runs import Runs, check_run_id
 from infra.settings import Settings
 from infra.store import opened_storage
@@ -84,15 +85,18 @@ def make_fork_order(settings: Settings, origin: str, wish: ForkWish, by: str | N
     )
 
 
-async def launch_fork(runs: Runs, settings: Settings, order: ForkOrder) -> Launched:
-    """Start the fork, or attach to the run that has its id already. Idempotent by the id.
+async def launch_fork(
+    runs: Runs, settings: Settings, order: ForkOrder, tell: Callable[[str], None] | None = None
+) -> Launched:
+    """Start the fork, or attach to the run that has its id already. Idempotent by the id; `tell` is as in `launch`.
 
     Raises:
         RunNotFound: there is no such run, or it has no journal.
-        InputError: the run has no such turn.
+        InputError: the run has no such turn, or had a model that there is not.
         StorageError: its journal can't be read, by its own verdict; nothing was started.
+        ServerUnavailable: it may have been started all the same; the message names the id.
     """
-    async with opened_storage(settings) as storage:
+    async with opened_storage(settings, tell) as storage:
         found = await find_journal(settings, storage, order.origin, order.wish.run_id)
         start = await _start_input(storage, found, order)
     start = start.model_copy(
@@ -127,8 +131,16 @@ async def _start_input(storage: Storage, found: Found, order: ForkOrder) -> Agen
 
 
 def _model(origin: Started | Forked, order: ForkOrder) -> str | None:
-    """Return the model to use: the one asked for, or the origin's as long as the agent is."""
-    return order.wish.model or (origin.model if order.agent is None else None)
+    """Return the model to use: the one asked for, or the origin's as long as the agent is.
+
+    Raises:
+        InputError: the origin's is none that there is: its fork would pause, too.
+    """
+    model = order.wish.model or (origin.model if order.agent is None else None)
+    try:
+        return None if model is None else check_provider(model)
+    except InputError as error:
+        raise InputError(f"{error}; name another with --model") from None
 
 
 def _agent(settings: Settings, agent: str) -> AgentFile:

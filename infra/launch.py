@@ -8,7 +8,7 @@ import getpass
 import hashlib
 import secrets
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,18 +19,20 @@ from temporalio.common import (
     WorkflowIDReusePolicy,
 )
 from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError
 
 from core.agents import AgentFile, AgentHeader, PinnedAgent
 from core.artifacts import FULL_TEXT_BYTES, Artifacts
 from core.content import clean, cut, one_line, readable_bytes
-from core.errors import InputError
+from core.errors import InputError, PerdureError
 from core.frozen import Frozen
 from core.runs import START_BYTES, AgentInput
 from infra.attachments import Attachment, Report, check_attachments, store_attachments
+from infra.model_names import check_model
 from infra.runs import CALL_TIMEOUT, WORKFLOW, RunInfo, RunNotFound, Runs, check_run_id
 from infra.settings import Settings
 from infra.store import opened_storage
-from infra.temporal import AGENT_NAME, AGENT_PHASE, has_search_attributes
+from infra.temporal import AGENT_NAME, AGENT_PHASE, ServerUnavailable, has_search_attributes
 
 SUMMARY_BYTES = 200
 DETAILS_BYTES = 8 * 1024
@@ -112,22 +114,6 @@ def made_up_id(agent: str) -> str:
     return f"{agent}-{datetime.now(UTC):%Y%m%d}-{secrets.token_hex(3)}"
 
 
-def check_model(model: str) -> str:
-    """Return the model's full name; a script's relative path is made absolute, since workers run elsewhere.
-
-    Raises:
-        InputError: no name, or no such script.
-    """
-    kind, _, file = model.strip().partition(":")
-    if not model.strip():
-        raise InputError("the model is empty; name one, such as anthropic:NAME, script:FILE or offline")
-    if kind != "script" or Path(file).is_absolute():
-        return model.strip()
-    if not file or not Path(file).is_file():
-        raise InputError(f"the model {clean(model)!r} names no file; script: takes a YAML file of replies")
-    return f"script:{Path(file).resolve()}"
-
-
 def user_name() -> str:
     """Return who is at the keyboard; nothing where the system does not know."""
     try:
@@ -136,16 +122,21 @@ def user_name() -> str:
         return ""
 
 
-async def launch(runs: Runs, settings: Settings, order: Order, report: Report) -> Launched:
+async def launch(
+    runs: Runs, settings: Settings, order: Order, report: Report, tell: Callable[[str], None] | None = None
+) -> Launched:
     """Start the run, or attach to the one that has its id already. Idempotent by the id.
+
+    `tell` is told when the store is slow to answer.
 
     Raises:
         InputError: an attachment can't be read any more, or all of it is too long for a start input.
-        StorageError, ServerUnavailable: nothing was started.
+        StorageError: nothing was started.
+        ServerUnavailable: it may have been started all the same; the message names the id.
     """
     if order.named and (found := await _found(runs, order)):
         return found
-    async with opened_storage(settings) as storage:
+    async with opened_storage(settings, tell) as storage:
         artifacts = storage.artifacts(order.id)
         start = await _start_input(artifacts, order, report)
     start = start.model_copy(
@@ -226,7 +217,8 @@ async def start_workflow(runs: Runs, settings: Settings, shown: Shown, start: Ag
     """Start the workflow, or attach to the one that has the id and did not fail. Idempotent by the id.
 
     Raises:
-        ServerUnavailable, InputError: as `Runs`; nothing was started.
+        InputError: as `Runs`; nothing was started.
+        ServerUnavailable: the answer did not come; the run may have been started all the same, and is named.
     """
     attributes = [SearchAttributePair(AGENT_NAME, shown.agent), SearchAttributePair(AGENT_PHASE, "running")]
     with runs.translated(shown.id):
@@ -247,7 +239,20 @@ async def start_workflow(runs: Runs, settings: Settings, shown: Shown, start: Ag
             )
         except WorkflowAlreadyStartedError:
             return _attached(await runs.info(shown.id), shown)
+        except RPCError as error:
+            raise _unsure(runs.error(error, shown.id), shown.id) from error
     return Launched(id=shown.id, run_id=handle.result_run_id or "")
+
+
+def _unsure(error: PerdureError, run: str) -> PerdureError:
+    """Name the run whose start was sent: an answer that is lost does not say that nothing was started."""
+    if not isinstance(error, ServerUnavailable):
+        return error
+    look = f"python starter.py state {shlex.quote(run)}"
+    return ServerUnavailable(
+        f"{error} Run {run} may have been started all the same: look with `{look}`, or start it again with "
+        f"`--id {shlex.quote(run)}`, which never starts it twice."
+    )
 
 
 def details(order: Order) -> str:

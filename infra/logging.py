@@ -15,6 +15,7 @@ from typing import TextIO
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 from temporalio import activity, workflow
+from temporalio.exceptions import ApplicationError
 
 from infra.settings import MASK, Settings
 
@@ -82,6 +83,7 @@ def configure_logging(settings: Settings, stream: TextIO | None = None) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     handler = _Handler(stream)
+    handler.addFilter(_is_news)
     handler.setFormatter(_MaskingFormatter(_rendering(stream, console=console), before, settings.secrets()))
     root = logging.getLogger()
     root.handlers = [*(other for other in root.handlers if not isinstance(other, _Handler)), handler]
@@ -90,6 +92,12 @@ def configure_logging(settings: Settings, stream: TextIO | None = None) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
     _configure_structlog(before)
     _configure_temporal_loggers()
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Drop Temporal's line, with traceback, on an activity that failed as expected: ours says it, with the reason."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not (record.name == "temporalio.activity" and isinstance(error, ApplicationError))
 
 
 def _configure_structlog(before: list[Processor]) -> None:

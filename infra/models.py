@@ -95,7 +95,10 @@ class Models(ChatModel):
         if prefix in self._access and name:
             return await request_reply(self._connection(prefix), name, request)
         known = ", ".join([OFFLINE_MODEL, "script:FILE", *(f"{provider}:NAME" for provider in PROVIDERS)])
-        raise ModelRefused(f"Unknown model {request.model!r}; known: {known}.")
+        raise ModelRefused(
+            f"Unknown model {request.model!r}; known: {known}. A run keeps its model: go on with another one by "
+            "python starter.py fork RUN --at-turn N --model OTHER."
+        )
 
     async def close(self) -> None:
         """Close all connections. Idempotent; a later request opens them again."""

@@ -18,7 +18,7 @@ from infra.store import copy, save_text, whole_text
 
 
 class RunReport(Frozen):
-    """All that is known of a run right now. `state` is None when no worker answers (`note` says so)."""
+    """All that is known of a run right now. `state` is None when no worker answers; `note` or the trouble says why."""
 
     run: RunInfo
     state: StateView | None = None
@@ -48,7 +48,7 @@ async def report_run(runs: Runs, run: str) -> RunReport:
     try:
         return RunReport(run=info, state=await runs.state(run), ending=ending)
     except NoWorker as error:
-        return RunReport(run=info, ending=ending, note="" if ending else str(error))
+        return RunReport(run=info, ending=ending, note="" if ending or info.trouble else str(error))
 
 
 async def write_artifact(display: Display, artifacts: Artifacts, ref: ArtifactRef) -> None:

@@ -4,6 +4,8 @@ Every call is bounded in time: a server that is down is an error within seconds,
 answers. The workflow is called by its names (`Agent`, `state`, `approve`, ...): infra knows no workflow.
 """
 
+import shlex
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -29,6 +31,7 @@ from core.content import clean, one_line
 from core.errors import InputError, PerdureError
 from core.frozen import Frozen
 from core.runs import Position, RunResult
+from core.shapes import counted
 from core.view import Progress, StateView
 from infra.temporal import AGENT_PHASE, ServerUnavailable
 
@@ -153,7 +156,8 @@ class Runs:
             except WorkflowFailureError as error:
                 return Ending(run=info, reason=_reason(error))
             except ValidationError as error:
-                reason = f"its result is not of a form that this version reads ({error.error_count()} problems)"
+                problems = counted(error.error_count(), "problem")
+                reason = f"its result is not of a form that this version reads ({problems})"
                 return Ending(run=info, reason=reason)
         if result.outcome != "completed":
             info = info.model_copy(update={"status": result.outcome})
@@ -174,7 +178,7 @@ class Runs:
         try:
             yield
         except RPCError as error:
-            raise self._error(error, run) from error
+            raise self.error(error, run) from error
 
     def _handle(self, run: str) -> WorkflowHandle[object, object]:
         return self.client.get_workflow_handle(check_run_id(run))
@@ -211,10 +215,15 @@ class Runs:
                 why = event.workflow_task_failed_event_attributes.failure.message
                 said = one_line(clean(why), 300)
                 times = f"{attempt - 1} times" if attempt > 2 else "once"
-                return f"the run does not move: its workflow task failed {times} ({said}); see the worker's log"
+                last = shlex.join(["temporal", "workflow", "terminate", "--workflow-id", description.id])
+                return (
+                    f"the run does not move: its workflow task failed {times} ({said}); see the worker's log, the run "
+                    f"goes on when the cause is mended. As a last resort, end it: {last}"
+                )
         return ""
 
-    def _error(self, error: RPCError, run: str) -> PerdureError:
+    def error(self, error: RPCError, run: str) -> PerdureError:
+        """Return what an error of Temporal's means."""
         said = one_line(clean(error.message), 300)
         if error.status is RPCStatusCode.NOT_FOUND:
             if "already completed" in said:
@@ -232,7 +241,7 @@ def check_run_id(run: str) -> str:
     """Return the id of a run if it can be one.
 
     Raises:
-        InputError: it is empty, longer than 200 characters, or holds what can't be typed or shown.
+        InputError: it is empty, longer than 200 characters, begins with a -, or holds what can't be typed or shown.
     """
     if not run.strip():
         raise InputError("the id of the run is empty; leave --id out and one is made up")
@@ -240,6 +249,10 @@ def check_run_id(run: str) -> str:
         raise InputError(f"the id of the run has {len(run)} characters; at most {ID_CHARACTERS}")
     if run != one_line(clean(run), ID_CHARACTERS):
         raise InputError(f"the id {run!a} has odd spaces or control characters; use letters, digits and -")
+    if any(unicodedata.category(character) == "Cf" for character in run):
+        raise InputError(f"the id {run!a} has characters that nobody sees; use letters, digits and -")
+    if run.startswith("-"):
+        raise InputError(f"the id {run!r} begins with -, as options do; begin it with a letter or a digit")
     return run
 
 

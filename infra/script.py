@@ -48,6 +48,8 @@ from core.chat import (
 )
 from core.errors import ModelRefused
 from core.ports import ChatModel
+from core.shapes import counted
+from core.wording import fault
 from infra.model_errors import Failure, classify
 
 _HANDLE: Final = re.compile(r"(?<![0-9A-Za-z])a:[0-9a-f]{12}(?![0-9a-f])")
@@ -180,7 +182,8 @@ class ScriptedModel(ChatModel):
             raise classify(_to_failure(failure, name), datetime.now(UTC))
         if step.reply is None:
             raise ModelRefused(
-                f"Script {name} is exhausted: it has {script.length} replies and the conversation has had {turn}. "
+                f"Script {name} is exhausted: it has {counted(script.length, 'reply', 'replies')} and the conversation "
+                f"has had {turn}. "
                 "Add replies, `repeat:` or `final:`."
             )
         await asyncio.sleep(step.reply.delay_seconds)
@@ -198,7 +201,10 @@ def read_script(path: Path) -> Script:
         return Script.model_validate({} if data is None else data)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ModelRefused(f"Script {path.name} can't be read: {reason}. Check the name after `script:`.") from None
+        raise ModelRefused(
+            f"Script {path.name} can't be read: {reason}. Put it there and resume, or go on with another model: "
+            "python starter.py fork RUN --at-turn N --model OTHER."
+        ) from None
     except yaml.YAMLError as error:
         raise ModelRefused(f"Script {path.name} is not valid YAML: {' '.join(str(error).split())}.") from None
     except ValidationError as error:
@@ -211,8 +217,7 @@ def _explain(error: ValidationError) -> str:
     for detail in error.errors(include_url=False, include_input=False)[:5]:
         steps = [step for step in detail["loc"] if step not in _BRANCHES]
         where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
-        cure = "remove it or correct its name" if detail["type"] == "extra_forbidden" else "correct it"
-        lines.append(f"{where or 'the file'}: {detail['msg']} ({cure}).")
+        lines.append(f"{where or 'the file'}: {fault(detail)}.")
     return " ".join(dict.fromkeys(lines))
 
 

@@ -10,6 +10,7 @@ import secrets
 import socket
 import sysconfig
 from collections.abc import Mapping
+from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Self
@@ -30,6 +31,8 @@ _ADMIN_GRPC_OFFSET = 10_000
 _PROBE_SECONDS = 5.0
 _PROBE_KEY, _PROBE_BODY = "local-stack/ready", b"ready"
 _PRIVATE_UMASK = 0o077
+# At times it waits 10 seconds for itself. Whatever it has acknowledged survives a kill -9.
+_S3_STOP_TIMEOUT = timedelta(seconds=3)
 # Next to the interpreter: `shutil.which` finds nothing when the virtualenv isn't on PATH.
 _SCRIPTS = Path(sysconfig.get_path("scripts"))
 _SOCKETS = Path("/tmp")  # noqa: S108  SeaweedFS puts them there, whatever TMPDIR says
@@ -182,6 +185,7 @@ def s3_program(ports: Ports, data_dir: Path, settings: Settings, credentials: Cr
         environment=inherited_environment("TEMPORAL_", "PERDURE_", "AWS_", "WEED_") | _s3_secrets(credentials),
         log_path=_private_directory(data_dir / "logs") / "s3.log",
         probe=lambda: _s3_is_ready(settings, ports),
+        stop_timeout=_S3_STOP_TIMEOUT,
         umask=_PRIVATE_UMASK,
     )
 

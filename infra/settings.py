@@ -4,7 +4,7 @@ Three layers, the first that has a variable wins: the process's environment, `.e
 `stack.env`, which the local stack leaves in its data directory. An empty variable counts as not set. Two groups of the
 last layer are taken whole or not at all, so that half of a local stack never mixes with servers of one's own: its S3
 settings give way to any `PERDURE_S3_*` elsewhere; its Temporal address and timers to a Temporal address, API key or
-profile elsewhere. Temporal's own variables and configuration file are read by `temporalio.envconfig`.
+profile elsewhere, unless that leads to the stack's own address.
 """
 
 import difflib
@@ -31,6 +31,7 @@ from pydantic_settings import BaseSettings, DotEnvSettingsSource, PydanticBaseSe
 from temporalio.envconfig import ClientConfigProfile
 
 from core.errors import InputError
+from infra.temporal_profile import leads_elsewhere, temporal_profile
 
 STACK_FILE = "stack.env"
 MASK = "********"
@@ -194,7 +195,7 @@ def load_settings(environment: Mapping[str, str] | None = None, env_file: Path |
     origins = {name: layer for layer, variables in reversed(layers) for name in variables}
     known = {name: value for name, value in values.items() if name.startswith(_PREFIX) or name in _VARIABLES}
     try:
-        return Settings.model_validate({**known, "temporal": _temporal_profile(values), "origins": origins})
+        return Settings.model_validate({**known, "temporal": temporal_profile(values), "origins": origins})
     except ValidationError as error:
         raise InputError(_explain(error.errors(), values, origins)) from None
 
@@ -227,38 +228,24 @@ def _read_file(path: Path) -> dict[str, str]:
     try:
         return _without_empty(DotEnvSettingsSource(Settings, env_file=path, case_sensitive=True).env_vars)
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} can't be read ({error}): make it a UTF-8 text file of NAME=value lines") from error
+        raise InputError(
+            f"{path} can't be read ({error}): make it a UTF-8 text file of NAME=value lines, or correct its path"
+        ) from error
 
 
 def _stack_layer(above: Mapping[str, str]) -> tuple[str, dict[str, str]]:
     """Return what the local stack left behind, less the groups that the layers above decide."""
     path = Path(above.get("PERDURE_DATA_DIR", Settings.model_fields["data_dir"].default)) / STACK_FILE
-    profile = _temporal_profile(above)
+    left = _read_file(path)
     own_s3 = any(name.startswith("PERDURE_S3_") for name in above)
-    own_temporal = profile.address or profile.api_key or "TEMPORAL_PROFILE" in above
+    own_temporal = leads_elsewhere(above, left.get("TEMPORAL_ADDRESS"))
     variables = {
         name: value
-        for name, value in _read_file(path).items()
+        for name, value in left.items()
         if not (own_s3 and name.startswith("PERDURE_S3_"))
         and not (own_temporal and (name.startswith("TEMPORAL_") or name.endswith("_TIMEOUT_SECONDS")))
     }
     return f"local stack ({path})", variables
-
-
-def _temporal_profile(values: Mapping[str, str]) -> ClientConfigProfile:
-    """Read Temporal's variables and configuration file; what envconfig lets pass in silence is refused here."""
-    file = values.get("TEMPORAL_CONFIG_FILE")
-    if file is not None and not Path(file).exists():
-        raise InputError(f"TEMPORAL_CONFIG_FILE={file!r}: there is no such file; correct the path or unset it")
-    tls = values.get("TEMPORAL_TLS", "true")
-    if tls.lower() not in {"true", "false", "1", "0"}:
-        raise InputError(f"TEMPORAL_TLS={tls!r}: must be true or false; unset it to decide by the API key")
-    try:
-        return ClientConfigProfile.load(override_env_vars=values)
-    except RuntimeError as error:
-        raise InputError(
-            f"Temporal's configuration can't be read: {error}; correct the file or the variables TEMPORAL_*"
-        ) from error
 
 
 def _explain(problems: list[ErrorDetails], values: Mapping[str, str], origins: Mapping[str, str]) -> str:
@@ -280,8 +267,10 @@ def _cure(variable: str, reason: str) -> str:
     if variable in _VARIABLES:
         default = Settings.model_fields[_VARIABLES[variable]].default
         return f"{reason}; correct it, or unset it (default: {_show(default)})"
-    near = difflib.get_close_matches(variable, _VARIABLES, n=1)
-    return f"there is no such setting; {f'did you mean {near[0]}?' if near else 'unset it'}"
+    # Without the prefix, which all have in common and which would make any two of them look alike.
+    known = {name.removeprefix(_PREFIX): name for name in _VARIABLES}
+    near = difflib.get_close_matches(variable.removeprefix(_PREFIX), known, n=1)
+    return f"there is no such setting; {f'did you mean {known[near[0]]}?' if near else 'unset it'}"
 
 
 def _origin(variable: str, settings: Settings, *, from_file: bool = False) -> str:

@@ -1,12 +1,11 @@
 """The local stack: Temporal's dev server and SeaweedFS as child processes, with all their data in one directory.
 
 Everything listens on loopback only. A start on a directory that has been used goes on with its data; `stack.env` in it
-tells the other commands where the servers are. `infra.local` runs it in the foreground.
+tells the other commands where the servers are. `infra.up` runs it in the foreground.
 """
 
 import asyncio
 import ctypes
-import fcntl
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict
 
 from infra.children import Child, Ledger, Program, StackError, write_private
+from infra.data_dir import open_data_dir
 from infra.servers import (
     LOOPBACK,
     Credentials,
@@ -65,7 +65,8 @@ class LocalStack:
     of the blobs, which SeaweedFS leaves to the system's cache (Linux; None: no flush); a kill -9 loses nothing anyway.
 
     Raises (on entering):
-        StackError: a binary is missing, a port is taken, the directory is in use, a server does not come up.
+        StackError: a binary is missing, a port is taken, the directory is in use or can't be written, a server does
+            not come up.
     """
 
     def __init__(
@@ -91,9 +92,8 @@ class LocalStack:
 
     async def __aenter__(self) -> Self:
         require_binaries()
-        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = _lock(self.data_dir)
         try:
+            self._lock = open_data_dir(self.data_dir)
             await self._ledger.end_leftovers()
             self._credentials = Credentials.load_or_create(self.data_dir / "credentials.json")
             await self._start_servers()
@@ -257,25 +257,6 @@ class LocalStack:
 
 def _as_lines(variables: Mapping[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in variables.items())
-
-
-def _lock(data_dir: Path) -> IO[str]:
-    """Take the directory for this process; the system gives it back when the process ends, however it does."""
-    lock = (data_dir / "lock").open("a+")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        lock.seek(0)
-        owner = lock.read().strip() or "unknown"
-        lock.close()
-        raise StackError(
-            f"a local stack (process {owner}) already runs on {data_dir}: use that one, stop it, or set "
-            "PERDURE_DATA_DIR to another directory"
-        ) from error
-    lock.truncate(0)
-    lock.write(f"{os.getpid()}\n")
-    lock.flush()
-    return lock
 
 
 async def _flush_forever(data_dir: Path, interval: timedelta) -> None:

@@ -3,8 +3,9 @@
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,26 +15,36 @@ from core.errors import InputError
 from core.storage import Storage
 from infra.settings import Settings
 
+SILENCE = timedelta(seconds=3)
+"""After how long a person is told that the store does not answer yet."""
+
 
 class ArtifactNotFound(InputError):
     """The run has no such artifact, or there is no such run."""
 
 
 @asynccontextmanager
-async def opened_storage(settings: Settings) -> AsyncIterator[Storage]:
+async def opened_storage(settings: Settings, tell: Callable[[str], None] | None = None) -> AsyncIterator[Storage]:
     """Open the store that the settings name, after a proof that it takes our requests.
+
+    `tell` is told when the store lets that proof wait.
 
     Raises:
         StoreUnavailable: it does not answer.
         StoreRefused: wrong credentials, no such bucket.
     """
-    from infra.s3 import S3BlobStore  # boto3 is a fifth of a command's start-up, and most need no store
+    # boto3 is a fifth of a command's start-up, and most need no store.
+    from infra.s3 import READ_TIMEOUT_SECONDS, S3BlobStore
 
     blobs = S3BlobStore.from_settings(settings)
+    said = f"the store does not answer yet, trying for {READ_TIMEOUT_SECONDS} s"
+    telling = asyncio.get_running_loop().call_later(SILENCE.total_seconds(), tell or _nobody, said)
     try:
         await blobs.check()
+        telling.cancel()
         yield Storage(blobs)
     finally:
+        telling.cancel()
         await blobs.close()
 
 
@@ -59,11 +70,11 @@ async def save(artifacts: Artifacts, ref: ArtifactRef, target: Path) -> Path:
         InputError: the file can't be written.
         StorageError: by its own verdict; an existing file is left as it was.
     """
-    path = await asyncio.to_thread(_inside, target, ref)
     try:
+        path = await asyncio.to_thread(_inside, target, ref)
         await artifacts.download(ref, path)
     except OSError as error:
-        raise _unwritable(path, error) from error
+        raise _unwritable(target, error) from error
     return path
 
 
@@ -96,6 +107,10 @@ async def whole_text(settings: Settings, scope: str, content: Content) -> str:
         with tempfile.TemporaryDirectory() as folder:
             path = await save(storage.artifacts(scope), content.artifact, Path(folder) / "text")
             return path.read_bytes().decode(errors="replace")
+
+
+def _nobody(_said: str) -> None:
+    pass
 
 
 def _inside(target: Path, ref: ArtifactRef) -> Path:

@@ -71,8 +71,9 @@ def show_played(console: Console, step: Played) -> None:
     console.print(Text.assemble((f"{entry.number:>4}  ", "dim"), f"{printable(entry.who)}: ", history_line(entry.what)))
     calls = ", ".join(f"{call} {status.replace('_', ' ')}" for call, status in state.open_calls.items())
     facts = [state.phase.replace("_", " "), f"turn {state.turn}", usage_text(state.usage), calls]
-    facts += [f"{state.artifacts} artifacts" if state.artifacts else ""]
-    facts += [f"{state.mistakes} mistakes" if state.mistakes else "", f"limits granted {state.grants} times more"]
+    facts += [_count(state.artifacts, "artifact", "artifacts") if state.artifacts else ""]
+    facts += [_count(state.mistakes, "mistake", "mistakes") if state.mistakes else ""]
+    facts += [f"limits granted {_count(state.grants, 'time', 'times')} more"]
     facts += [f"waited {duration(state.waited_seconds)}" if state.waited_seconds >= 1 else "", state.paused]
     shown = " · ".join(fact for fact in facts if fact and not fact.startswith("limits granted 0"))
     console.print(Text(f"      {one_line(printable(shown), STATE_CHARACTERS)}", style="dim"))

@@ -7,22 +7,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from infra.offline.columns import Choice, Column, choose, grain_of, period_of, read_columns
+from infra.offline.columns import (
+    PROFILE,
+    Choice,
+    Column,
+    choose,
+    grain_of,
+    is_text_of_numbers,
+    period_of,
+    read_columns,
+)
 from infra.offline.conversation import Conversation, File, Result, Wanted, wanted
 from infra.offline.study import Ask, Section, Study, ask_for
-from infra.offline.tables import Table, join_words, number, percent, read_table, spell
+from infra.offline.tables import Table, counted, join_words, number, percent, read_table, spell
 
 MAX_FILES: Final = 4
 DATA_EXTENSIONS: Final = frozenset({"csv", "tsv", "json", "jsonl", "ndjson", "parquet"})
 _DATA_TYPES: Final = ("text/csv", "text/tab-separated-values", "application/json", "application/x-ndjson", "parquet")
 
 _ROWS: Final = "SELECT count(*) AS row_count FROM t1"
-_PROFILE: Final = (
-    "SELECT column_name, column_type, approx_unique, null_percentage, "
-    "CASE WHEN regexp_matches(column_type, '^(DATE|TIMESTAMP)') THEN \"min\" END AS first_value, "
-    "CASE WHEN regexp_matches(column_type, '^(DATE|TIMESTAMP)') THEN \"max\" END AS last_value "
-    "FROM (SUMMARIZE t1)"
-)
 _MEAN_WORDS: Final = frozenset({"average", "mean", "typical", "typically"})
 _COUNT_WORDS: Final = frozenset({"common", "frequent", "often", "frequently", "count", "popular"})
 _LEAST_WORDS: Final = frozenset({"least", "lowest", "fewest", "smallest", "cheapest", "minimum", "bottom", "rarest"})
@@ -54,7 +57,7 @@ def query(file: File, sql: str) -> Wanted:
 def analyse(seen: Conversation, files: Sequence[File]) -> Ask | Study:
     """Return the queries that are still wanted, or what they found. Pure."""
     files = files[:MAX_FILES]
-    profiles = [call for file in files for call in (query(file, _PROFILE), query(file, _ROWS))]
+    profiles = [call for file in files for call in (query(file, PROFILE), query(file, _ROWS))]
     if ask := ask_for(seen, "I profile the data files: columns, types, distinct values, rows.", profiles):
         return ask
     readable = {file: profile for file in files if (profile := _profile(seen, file)) is not None}
@@ -71,7 +74,7 @@ def analyse(seen: Conversation, files: Sequence[File]) -> Ask | Study:
 
 def _profile(seen: Conversation, file: File) -> tuple[tuple[Column, ...], int] | None:
     """Return columns and row count of a file; None when it could not be read."""
-    columns = _table(seen.results[query(file, _PROFILE)])
+    columns = _table(seen.results[query(file, PROFILE)])
     rows = _table(seen.results[query(file, _ROWS)])
     if columns is None or rows is None or not columns.rows or not rows.rows:
         return None
@@ -109,9 +112,10 @@ def _totals(measure: Column) -> Query:
     def explain(table: Table) -> str:
         if not table.rows or len(table.rows[0]) != 6:
             return ""
-        filled, total, mean, median, lowest, highest = (spell(number(cell)) for cell in table.rows[0])
+        rows = counted(number(table.rows[0][0]), "filled row")
+        total, mean, median, lowest, highest = (spell(number(cell)) for cell in table.rows[0][1:])
         return (
-            f"`{measure.name}` adds up to {total} over {filled} filled rows; mean {mean}, median {median}, "
+            f"`{measure.name}` adds up to {total} over {rows}; mean {mean}, median {median}, "
             f"from {lowest} to {highest}."
         )
 
@@ -155,7 +159,7 @@ def _leaders(table: Table, index: int, dimension: Column, rank: str, measure: Co
     total = "" if index == 2 else f"; its total is {spell(number(first[2]))}"
     sentence = (
         f"By `{dimension.name}`, **{first[0]}** has the {rank} of `{measure.name}`: {spell(number(first[index]))}"
-        f"{total}{share} over {spell(number(first[1]))} rows."
+        f"{total}{share} over {counted(number(first[1]), 'row')}."
     )
     if others:
         then = join_words([f"{row[0]} ({spell(number(row[index]))})" for row in others])
@@ -177,7 +181,7 @@ def _frequency(dimension: Column, words: Sequence[str], row_count: int) -> Query
         count = number(table.rows[0][1]) or 0.0
         rank = "rarest" if order == "ASC" else "most frequent"
         share = percent(count, row_count)
-        return f"The {rank} `{dimension.name}` is **{table.rows[0][0]}**: {spell(count)} rows ({share})."
+        return f"The {rank} `{dimension.name}` is **{table.rows[0][0]}**: {counted(count, 'row')} ({share})."
 
     return Query(f"Rows by {dimension.name}", sql, explain)
 
@@ -215,11 +219,11 @@ def _timeline(choice: Choice) -> tuple[Query, ...]:
 
 
 def _missing(columns: Sequence[Column], row_count: int) -> Query:
-    counted = [column for column in columns if column.null_percent > 0 or len(columns) <= 30][:60]
+    looked_at = [column for column in columns if column.null_percent > 0 or len(columns) <= 30][:60]
     branches = " UNION ALL ".join(
         f"SELECT '{column.name.replace(chr(39), chr(39) * 2)}' AS column_name, "  # noqa: S608 - the names are quoted
         f"count(*) - count({column.quoted}) AS missing FROM t1"
-        for column in counted or columns[:1]
+        for column in looked_at or columns[:1]
     )
     sql = f"SELECT * FROM ({branches}) WHERE missing > 0 ORDER BY missing DESC, column_name LIMIT 15"  # noqa: S608 - as above
 
@@ -229,7 +233,7 @@ def _missing(columns: Sequence[Column], row_count: int) -> Query:
         name, missing = table.rows[0][0], number(table.rows[0][1]) or 0.0
         share = f" ({percent(missing, row_count)})" if row_count else ""
         also = f"; columns with gaps: {len(table.rows)}" if len(table.rows) > 1 else ""
-        return f"`{name}` is empty in {spell(missing)} of {spell(row_count)} rows{share}{also}."
+        return f"`{name}` is empty in {spell(missing)} of {counted(row_count, 'row')}{share}{also}."
 
     return Query("Missing values", sql, explain)
 
@@ -253,14 +257,30 @@ def _overview(profiles: dict[File, tuple[tuple[Column, ...], int]]) -> Study:
     if not profiles:
         return Study()
     files = [(file.name, spell(rows), spell(len(columns))) for file, (columns, rows) in profiles.items()]
+    sizes = [
+        f"`{file.name}` has {counted(rows, 'row')} and {counted(len(columns), 'column')}."
+        for file, (columns, rows) in profiles.items()
+    ]
+    unread = [_unread(file, column) for file, (columns, _) in profiles.items() for column in columns]
     return Study(
-        findings=tuple(f"`{name}` has {rows} rows and {columns} columns." for name, rows, columns in files),
+        findings=(*sizes, *filter(None, unread)),
         sections=(Section("Data", Table(("file", "rows", "columns"), tuple(files)).markdown),),
     )
 
 
+def _unread(file: File, column: Column) -> str:
+    """Say that a column holds numbers which were not read as such; nothing of any other column."""
+    if not is_text_of_numbers(column):
+        return ""
+    return (
+        f"The column `{column.name}` of `{file.name}` could not be read as numbers (it has values such as "
+        f"`{column.first or column.last}`), so nothing was added up or averaged from it: write them like `1234.50`, "
+        "and ask again."
+    )
+
+
 def _unreadable(seen: Conversation, file: File) -> str:
-    results = [seen.results[query(file, sql)] for sql in (_PROFILE, _ROWS)]
+    results = [seen.results[query(file, sql)] for sql in (PROFILE, _ROWS)]
     worst = next((result for result in results if result.failed), results[0])
     return f"{file.name} could not be read as data: {worst.reason}"
 

@@ -14,6 +14,10 @@ _LABEL: Final = re.compile(r"^(VARCHAR|BOOLEAN|ENUM.*)$")
 _TIME: Final = re.compile(r"^(DATE|TIMESTAMP.*)$")
 
 
+WRITTEN_NUMBER: Final = r"^\s*[-+]?[€$£]?\s?(\d{1,3}([.,'\x{a0}\x{202f} ]\d{3})+|\d+)([.,]\d+)?\s?[€$£%]?\s*$"
+"""A number with thousands separators, a decimal comma or a sign of currency, as the regular expression of DuckDB."""
+
+
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -37,7 +41,10 @@ _SYNONYMS: Final = (
 
 @dataclass(frozen=True)
 class Column:
-    """One column as `SUMMARIZE` sees it. `distinct` is approximate; `first` and `last` are known for times only."""
+    """One column as `SUMMARIZE` sees it; `distinct` is approximate.
+
+    `first` and `last` are known for times, and for texts that are written like numbers.
+    """
 
     name: str
     type: str
@@ -83,7 +90,11 @@ def choose(columns: Sequence[Column], row_count: int, words: Sequence[str]) -> C
     Columns that the task names come alone; when it names none, those with few empty values come in the file's order.
     """
     measures = [column for column in columns if _NUMBER.match(column.type) and not _names_something(column)]
-    labels = [column for column in columns if _LABEL.match(column.type) and column.distinct >= 1]
+    labels = [
+        column
+        for column in columns
+        if _LABEL.match(column.type) and column.distinct >= 1 and not is_text_of_numbers(column)
+    ]
     named = [column for column in labels if relevance(column, words)]
     groups = [column for column in labels if 2 <= column.distinct <= max(2, row_count // 2)]
     best_measures = _best(measures, words)[:2]
@@ -94,6 +105,32 @@ def choose(columns: Sequence[Column], row_count: int, words: Sequence[str]) -> C
     times = [column for column in columns if _TIME.match(column.type) or _is_year(column)]
     score = sum(relevance(column, words) for column in (*best_measures, *dimensions))
     return Choice(best_measures, dimensions, next(iter(_best(times, words)), None), score)
+
+
+def _shown(end: str) -> str:
+    """Return SQL for an end of a column's range where it is worth to know: of times, and of texts that are numbers."""
+    pattern = WRITTEN_NUMBER.replace("'", "''")
+    times = "regexp_matches(column_type, '^(DATE|TIMESTAMP)')"
+    numbers = f"column_type = 'VARCHAR' AND regexp_matches(CAST(\"{end}\" AS VARCHAR), '{pattern}')"
+    return f'CASE WHEN {times} OR ({numbers}) THEN "{end}" END'
+
+
+PROFILE: Final = (
+    "SELECT column_name, column_type, approx_unique, null_percentage, "  # noqa: S608 - nothing of it comes from outside
+    f"{_shown('min')} AS first_value, {_shown('max')} AS last_value FROM (SUMMARIZE t1)"
+)
+"""What `read_columns` reads."""
+
+
+def is_text_of_numbers(column: Column) -> bool:
+    """Say whether a column of texts measures something in numbers that DuckDB does not read, such as `1.234,50`.
+
+    Both ends of its range are written like numbers; or one is, with a sign that no mere code has (`n/a` is the other).
+    """
+    if column.type != "VARCHAR" or _names_something(column):
+        return False
+    ends = [end for end in (column.first, column.last) if end]
+    return len(ends) == 2 or any(not end.strip("-+").isdigit() for end in ends)
 
 
 def relevance(column: Column, words: Sequence[str]) -> int:

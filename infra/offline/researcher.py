@@ -7,7 +7,7 @@ from typing import Final
 
 from infra.offline.conversation import Conversation, File, Wanted, wanted
 from infra.offline.study import Ask, Section, Study, ask_for
-from infra.offline.tables import join_words
+from infra.offline.tables import counted, join_words
 
 MAX_TERMS: Final = 6
 MAX_PASSAGES: Final = 4
@@ -122,7 +122,7 @@ def _about(term: str, hits: Sequence[Hit], seen: Conversation, search: Wanted) -
         return Study(sections=(Section(heading, "Nothing: no line has the word."),), method=method)
     documents = sorted({hit.name for hit in hits})
     quotes = "\n".join(f"- “{_short(hit.text)}” ({hit.place})" for hit in hits[:MAX_QUOTES])
-    body = f"{len(hits)} lines in {join_words(documents)}, best first:\n\n{quotes}"
+    body = f"{counted(len(hits), 'line')} in {join_words(documents)}, best first:\n\n{quotes}"
     finding = f"“{term}”: “{_short(hits[0].text)}” ({hits[0].place})"
     return Study(findings=(finding,), sections=(Section(heading, body),), method=method)
 

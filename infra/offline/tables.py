@@ -52,6 +52,11 @@ def spell(value: float | None) -> str:
     return f"{value:,.2f}" if abs(value) >= 0.01 else f"{value:.3g}"
 
 
+def counted(count: float | None, noun: str) -> str:
+    """Write a number of things: `1 row`, `20,310 rows`."""
+    return f"{spell(count)} {noun}" if count == 1 else f"{spell(count)} {noun}s"
+
+
 def percent(part: float, whole: float) -> str:
     """Write a share of a whole that is not zero."""
     return f"{100 * part / whole:.1f} %"

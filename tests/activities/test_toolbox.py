@@ -149,10 +149,11 @@ def test_good_arguments_have_no_problem() -> None:
 
 
 def test_an_unknown_tool_names_the_near_and_the_known() -> None:
-    """The model finds its slip."""
-    assert BOX.unknown("vist") == "unknown tool 'vist' (did you mean visit?); known: visit"
+    """The agent's author finds the slip, or learns that the workers are older than the tool."""
+    cure = "correct its name, or restart the workers if the tool is new"
+    assert BOX.unknown("vist") == f"unknown tool 'vist' (did you mean visit?): {cure}; known: visit"
     assert len(BOX.unknown("x\n\ud800" * 1_000_000)) < 300
-    with pytest.raises(InputError, match="unknown tool 'x'; known: visit"):
+    with pytest.raises(InputError, match=r"unknown tool 'x': .*; known: visit"):
         BOX.schema("x")
 
 
@@ -368,6 +369,14 @@ def test_a_missing_package_is_named() -> None:
     """As a wrong setting is."""
     with pytest.raises(InputError, match="no_such_package"):
         Toolbox.discover(["no_such_package"])
+
+
+def test_a_package_without_any_tool_is_refused(package: Path) -> None:
+    """A wrong name in the settings would otherwise pass in silence: any package can be imported."""
+    (package / "one.py").write_text(MODULE.format(name="one"))
+    for name in ("os", "found_tools.one"):
+        with pytest.raises(InputError, match=f"tool package {name} has no tool: .* PERDURE_TOOLS"):
+            Toolbox.discover(["found_tools", name])
 
 
 def test_the_tools_that_ship_are_found() -> None:

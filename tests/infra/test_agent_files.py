@@ -86,10 +86,18 @@ def test_a_missing_folder_names_the_setting(tmp_path: Path) -> None:
             f"---\n{HEADER}limits:\n  turn: 3\n---\nDo it.",
             "one.md:5: limits.turn: there is no such field; did you mean",
         ),
-        (f"---\n{HEADER}limits:\n  turns: many\n---\nDo it.", "one.md:5: limits.turns: should be a valid integer"),
-        (f"---\n{HEADER}tools: publish\n---\nDo it.", "one.md:4: tools: should be a valid list, it is 'publish'"),
+        (
+            f"---\n{HEADER}limits:\n  turns: many\n---\nDo it.",
+            "one.md:5: limits.turns: must be a whole number, it is",
+        ),
+        (f"---\n{HEADER}tools: publish\n---\nDo it.", "one.md:4: tools: must be a list, it is 'publish'"),
         (f"---\n{HEADER}approval: {{publish: ask}}\n---\nDo it.", "tools that the agent does not have: publish"),
-        (f"---\n{HEADER}tools: [p]\napproval: {{p: maybe}}\n---\nDo it.", "approval.p: should be 'auto' or 'ask'"),
+        (f"---\n{HEADER}tools: [p]\napproval: {{p: maybe}}\n---\nDo it.", "approval.p: must be 'auto' or 'ask'"),
+        (f"---\n{HEADER}limits: 3\n---\nDo it.", "one.md:4: limits: must be fields with values, it is 3"),
+        (f"---\n{HEADER}model: bogus:x\n---\nDo it.", "one.md:4: model: there is no model 'bogus:x'; known: offline"),
+        (f"---\n{HEADER}model: script:/none.yaml\n---\nDo it.", "one.md:4: model: the model 'script:/none.yaml' names"),
+        ("---\nname: One\ndescription: d\n---\nDo it.", "one.md:2: name: must be a-z, 0-9, - and _, a letter first"),
+        ("---\nname: one\ndescription: ''\n---\nDo it.", "one.md:3: description: must not be empty"),
         ("---\nname: one\n---\nDo it.", "description: is missing"),
         ("---\nname: two\ndescription: d\n---\nDo it.", "one.md:2: name: the agent is called two, its file one.md"),
         (f"---\n{HEADER}---\n \n", "the instructions are empty"),
@@ -116,3 +124,14 @@ def test_a_wrong_file_does_not_hide_the_others(tmp_path: Path) -> None:
     listing = list_agents(tmp_path)
     assert [agent.name for agent in listing.agents] == ["one"]
     assert [broken.path.name for broken in listing.broken] == ["two.md"]
+
+
+def test_what_is_no_file_is_told_and_not_left_out(tmp_path: Path) -> None:
+    """A link to nothing and a folder, both named like agents, would be missed in silence."""
+    (tmp_path / "gone.md").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "folder.md").mkdir()
+    problems = [broken.problem for broken in list_agents(tmp_path).broken]
+    assert "folder.md is a folder" in problems[0]
+    assert "gone.md can't be read: it is a link to a file that is not there" in problems[1]
+    with pytest.raises(InputError, match="is a link to a file that is not there"):
+        load_agent("gone", tmp_path)

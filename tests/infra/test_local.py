@@ -263,6 +263,18 @@ def test_ports_are_kept_while_they_are_free(tmp_path: Path) -> None:
     assert Ports.find(tmp_path / "ports.json", {"temporal": first.s3}).temporal == first.s3
 
 
+@pytest.mark.parametrize(("given", "reason"), [("file", "it is a file"), ("file/below", "Not a directory")])
+async def test_a_data_directory_that_cant_be_made_is_told_with_the_cure(
+    given: str, reason: str, tmp_path: Path
+) -> None:
+    """Before anything is started."""
+    (tmp_path / "file").write_text("in the way")
+    path = tmp_path / given
+    with pytest.raises(StackError, match=rf"{path} can't be used \({reason}\): .*set PERDURE_DATA_DIR to another"):
+        async with LocalStack(path):
+            pass
+
+
 async def test_a_second_start_goes_on_with_the_data(tmp_path: Path) -> None:
     """Objects, runs, addresses and credentials; in between nothing runs."""
     async with LocalStack(tmp_path, bucket="my-bucket") as first:
@@ -368,6 +380,8 @@ async def test_make_up_runs_a_worker_and_ends_cleanly(tmp_path: Path) -> None:
     assert f"Temporal  {first[1]}" in output
     assert f"S3        {first[2]}" in output
     assert "starter.py start analyst" in output
+    assert f"temporal --address {first[1]} workflow list" in output
+    assert errors.rstrip().splitlines()[-1].count('"stopped"') == 1
     recorded = (tmp_path / "data" / "processes.json").read_text()
     assert (recorded, [pid for pid, *_ in workers() if birth(int(pid))]) == ("{}", [])
     assert "Traceback" not in errors
@@ -378,6 +392,7 @@ async def test_make_up_runs_a_worker_and_ends_cleanly(tmp_path: Path) -> None:
     [
         ({"PERDURE_LOG_FORMAT": "xml"}, 2, "PERDURE_LOG_FORMAT='xml'"),
         ({"PERDURE_LOCAL_S3_PORT": "taken"}, 3, "(PERDURE_LOCAL_S3_PORT) is taken"),
+        ({"PERDURE_DATA_DIR": __file__}, 3, f"the data directory {__file__} can't be used (it is a file)"),
     ],
 )
 async def test_make_up_says_what_is_wrong(variables: dict[str, str], code: int, told: str, tmp_path: Path) -> None:

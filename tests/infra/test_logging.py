@@ -1,5 +1,6 @@
 """The log: every line says which run and activity it belongs to, and no secret is in it."""
 
+import contextlib
 import io
 import json
 import logging
@@ -10,6 +11,8 @@ from datetime import timedelta
 import pytest
 from temporalio import activity, workflow
 from temporalio.client import Client, WorkflowHandle
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.worker import Worker
 
 with workflow.unsafe.imports_passed_through():
@@ -152,6 +155,39 @@ def test_secrets_are_masked_wherever_they_stand(stream: io.StringIO) -> None:
         logging.getLogger("library").exception("with %s", SECRET)
     assert "s3cr3t" not in stream.getvalue()
     assert stream.getvalue().count(MASK) >= 4
+
+
+@activity.defn
+async def fail_as(kind: str) -> None:
+    """Fail as expected, or by a bug."""
+    if kind == "expected":
+        raise ApplicationError("the store is away", non_retryable=True)
+    raise ValueError("a bug")
+
+
+@workflow.defn
+class Failing:
+    """Has an activity fail."""
+
+    @workflow.run
+    async def run(self, kind: str) -> None:
+        """Let it fail once."""
+        once = RetryPolicy(maximum_attempts=1)
+        with contextlib.suppress(ActivityError):
+            await workflow.execute_activity(
+                fail_as, kind, start_to_close_timeout=timedelta(seconds=30), retry_policy=once
+            )
+
+
+async def test_an_expected_failure_has_no_traceback_of_temporals(client: Client) -> None:
+    """The border has said it, with its reason; what nobody expected keeps line and traceback."""
+    stream, queue = io.StringIO(), f"failing-{uuid.uuid4().hex[:8]}"
+    configure_logging(Settings(), stream)
+    async with Worker(client, task_queue=queue, workflows=[Failing], activities=[fail_as]):
+        for kind in ("expected", "bug"):
+            await client.execute_workflow(Failing.run, kind, id=f"{queue}-{kind}", task_queue=queue)
+    fields = line(stream, "Completing activity as failed")
+    assert "a bug" in str(fields["exception"])
 
 
 def test_a_terminal_gets_lines_for_people_and_all_else_gets_json() -> None:

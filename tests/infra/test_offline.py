@@ -269,6 +269,29 @@ async def test_odd_names_and_values_do_no_harm(tmp_path: Path) -> None:
     assert "The most frequent `name` is **Ada**: 2 rows (66.7 %)" in workspace.reports[0]
 
 
+async def test_numbers_that_cannot_be_read_as_such_are_told(tmp_path: Path) -> None:
+    """A column of German numbers is no measure for DuckDB: nobody shall take a count of rows for its sum."""
+    (tmp_path / "umsatz.csv").write_text(
+        "Stadt;Betrag;Anteil;PLZ-Code;Datum;Rest\n"
+        "Ulm;1.234,50;1,5 %;A1;31.12.2024;n/a\nBonn;99,90;20 %;22;01.01.2025;-1.000,00\nUlm;7;3 %;33;02.01.2025;5\n"
+    )
+    workspace = Workspace(tmp_path)
+    reply, _ = await run(workspace, f"Betrag nach Stadt?\n{workspace.listing()}", *ANALYST)
+    for column in ("Betrag", "Anteil", "Rest"):
+        assert f"The column `{column}` of `umsatz.csv` could not be read as numbers" in reply.text
+    for column in ("Stadt", "PLZ-Code", "Datum"):
+        assert f"The column `{column}`" not in reply.text
+    assert "most frequent `Betrag`" not in reply.text
+
+
+async def test_one_row_is_one_row(tmp_path: Path) -> None:
+    """Not `1 rows`."""
+    (tmp_path / "one.csv").write_text("name\nAda\n")
+    workspace = Workspace(tmp_path)
+    reply, _ = await run(workspace, f"Look.\n{workspace.listing()}", *ANALYST)
+    assert "`one.csv` has 1 row and 1 column." in reply.text
+
+
 async def test_the_researcher_cites_file_and_line(tmp_path: Path) -> None:
     """Every finding stands where it says it stands."""
     (tmp_path / "guide.md").write_text(GUIDE)

@@ -77,7 +77,7 @@ final: {text: end, calls: [{id: last, name: t}]}
 
 async def test_an_exhausted_script_says_what_it_had(tmp_path: Path) -> None:
     """Past the end is a refusal, with both counts and the cure."""
-    with pytest.raises(ModelRefused, match=r"s.yaml is exhausted: it has 1 replies .* has had 2\. Add"):
+    with pytest.raises(ModelRefused, match=r"s.yaml is exhausted: it has 1 reply .* has had 2\. Add"):
         await play(tmp_path, "replies: [{text: one}]", 2)
 
 
@@ -150,10 +150,10 @@ async def test_a_delay_passes_before_the_reply(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "says"),
     [
-        ("replies: [{txt: hi}]", r"replies\[0\]\.txt: Extra inputs"),
-        ("replies: [{text: hi}, {error: {statsu: 1}}]", r"replies\[1\]\.error\.statsu: Extra"),
-        ("replies: [{error: {status: 429}, text: hi}]", r"replies\[0\]\.text: Extra"),
-        ("replies: [{calls: [{id: c}]}]", r"replies\[0\]\.calls\[0\]\.name: Field required"),
+        ("replies: [{txt: hi}]", r"replies\[0\]\.txt: is no field that there is"),
+        ("replies: [{text: hi}, {error: {statsu: 1}}]", r"replies\[1\]\.error\.statsu: is no field that there is"),
+        ("replies: [{error: {status: 429}, text: hi}]", r"replies\[0\]\.text: is no field that there is"),
+        ("replies: [{calls: [{id: c}]}]", r"replies\[0\]\.calls\[0\]\.name: is missing"),
         ("replies: [{calls: [{name: t, arguments: 7}]}]", r"replies\[0\]\.calls\[0\]\.arguments: "),
         ("replies: [{stop_reason: done}]", r"replies\[0\]\.stop_reason: "),
         ("repeat: -1", "repeat: "),

@@ -114,6 +114,14 @@ def test_a_temporal_of_ones_own_wins_over_the_local_stack(how: str, stack_dir: s
     assert settings.heartbeat_timeout == timedelta(seconds=10)
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:17233", "localhost:17233"])
+def test_the_stacks_own_address_written_down_changes_nothing(address: str, stack_dir: str) -> None:
+    """It is exported for Temporal's own command; the stack's quick timers stay, else dead workers are noticed late."""
+    settings = load(PERDURE_DATA_DIR=stack_dir, TEMPORAL_ADDRESS=address)
+    assert settings.temporal.address == address
+    assert settings.heartbeat_timeout == timedelta(seconds=2)
+
+
 def test_temporals_variables_may_stand_in_the_env_file(tmp_path: Path) -> None:
     """Also the API key, which is shown as set and turns TLS on, but is never shown itself."""
     file = tmp_path / ".env"
@@ -129,6 +137,22 @@ def test_a_misspelt_variable_is_refused_with_the_right_name() -> None:
     text = complaint(PERDURE_S3_BUKET="mine")
     assert "PERDURE_S3_BUKET='mine'" in text
     assert "did you mean PERDURE_S3_BUCKET?" in text
+
+
+@pytest.mark.parametrize(
+    ("variable", "near"),
+    [
+        ("PERDURE_BOGUS", None),
+        ("PERDURE_NONSENSE", None),
+        ("PERDURE_MODELS", "PERDURE_MODEL"),
+        ("PERDURE_BUCKET", "PERDURE_S3_BUCKET"),
+        ("PERDURE_OPENAI_API_KEY", "OPENAI_API_KEY"),
+    ],
+)
+def test_only_a_name_that_is_near_is_proposed(variable: str, near: str | None) -> None:
+    """The prefix, which all names have, makes none near."""
+    cure = "unset it" if near is None else f"did you mean {near}?"
+    assert f"there is no such setting; {cure}" in complaint(**{variable: "x"})
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,8 @@ async def test_a_store_that_refuses_or_is_down_stops_a_start(
         (["start", "publisher", "Do it.", "--attach", "/none", "--attach", "/"], "'/none' is missing"),
         (["start", "publisher", "Do it.", "--id", ""], "the id of the run is empty"),
         (["start", "publisher", "Do it.", "--model", "script:none.yaml"], "names no file"),
+        (["start", "publisher", "Do it.", "--model", "bogus:foo"], "there is no model 'bogus:foo'; known: offline"),
+        (["start", "publisher", "Do it.", "--id", "-x"], "begins with -"),
     ],
 )
 async def test_wrong_use_is_told_before_any_server_is_asked(alone: Starter, arguments: list[str], said: str) -> None:

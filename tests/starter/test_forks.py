@@ -129,6 +129,7 @@ def test_a_fork_is_checked_before_anything_is_asked(own: Settings, tmp_path: Pat
     for wish, said in (
         (ForkWish(turn=1, id=" "), "id of the run is empty"),
         (ForkWish(turn=1, model=" "), "the model is empty"),
+        (ForkWish(turn=1, model="bogus:foo"), "there is no model 'bogus:foo'"),
         (ForkWish(turn=1, agent=str(tmp_path / "none.md")), "can't be read"),
         (ForkWish(turn=1, message="x" * 3_000_000), "say it shorter"),
     ):

@@ -10,7 +10,9 @@ from core.content import NAME_CHARACTERS, ArtifactRef, inline
 from core.errors import InputError
 from core.runs import ATTACHMENTS, START_BYTES, AgentInput
 from infra.attachments import PREVIEW_BYTES, check_attachments
-from infra.launch import check_model, details, fitted, make_order
+from infra.launch import details, fitted, make_order
+from infra.model_names import PREFIXES, check_model
+from infra.providers import PROVIDERS
 from infra.runs import check_run_id
 
 AGENT = AgentFile(name="one", description="The first.", instructions="Do it.")
@@ -75,9 +77,11 @@ def test_too_many_attachments_are_refused(tmp_path: Path) -> None:
         check_attachments([tmp_path / "one.csv"] * (ATTACHMENTS + 1))
 
 
-@pytest.mark.parametrize("run", ["", "  ", " a", "a\nb", "a\0", "\ud800", "x" * 201])
+@pytest.mark.parametrize(
+    "run", ["", "  ", " a", "a\nb", "a\0", "\ud800", "x" * 201, "-x", "--json", "a\u202eb", "a\u200bb"]
+)
 def test_an_id_that_can_not_be_typed_is_refused(run: str) -> None:
-    """Ids are typed and shown: no control characters, nothing endless."""
+    """Ids are typed and shown: nothing endless or unseen, and nothing that is taken for an option."""
     with pytest.raises(InputError, match="id"):
         check_run_id(run)
 
@@ -95,10 +99,23 @@ def test_a_script_is_named_by_its_absolute_path(tmp_path: Path, monkeypatch: pyt
     filled(tmp_path / "replies.yaml")
     assert check_model("script:replies.yaml") == f"script:{tmp_path / 'replies.yaml'}"
     assert check_model("anthropic:some-model") == "anthropic:some-model"
-    with pytest.raises(InputError, match="names no file"):
-        check_model("script:none.yaml")
+    for name in ("script:none.yaml", f"script:{tmp_path}/none.yaml", f"script:{tmp_path}", "script:a\0b"):
+        with pytest.raises(InputError, match="names no file"):
+            check_model(name)
     with pytest.raises(InputError, match="the model is empty"):
         check_model(" ")
+
+
+@pytest.mark.parametrize("name", ["bogus", "bogus:foo", "anthropic", "anthropic:", "Offline", "offline:x", "script:"])
+def test_a_model_that_there_is_not_is_refused_with_the_known_ones(name: str) -> None:
+    """A run keeps its model, so a mistyped one could never be mended."""
+    with pytest.raises(InputError, match=r"there is no model .*known: offline, script:FILE, anthropic:NAME"):
+        check_model(name)
+
+
+def test_the_models_that_are_known_here_are_those_of_the_workers() -> None:
+    """The starter loads no provider, so it has a list of its own."""
+    assert set(PREFIXES) == set(PROVIDERS)
 
 
 def test_200_attachments_fit_into_a_start_input_and_more_text_is_refused() -> None:

@@ -5,18 +5,24 @@ import hashlib
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
-from temporalio.client import Client
+from temporalio.client import Client, Interceptor, OutboundInterceptor, StartWorkflowInput, WorkflowHandle
 from temporalio.common import RawValue
+from temporalio.service import RPCError, RPCStatusCode
 
-from core.content import INLINE_BYTES
+from core.agents import PinnedAgent
+from core.content import INLINE_BYTES, inline
 from core.runs import AgentInput
 from core.scopes import artifact_key
+from infra.launch import Shown, start_workflow
+from infra.payloads import data_converter
 from infra.runs import Runs
 from infra.s3 import S3BlobStore
 from infra.settings import Settings
+from infra.temporal import ServerUnavailable
 from tests.infra.large_file import MEBIBYTE, write_file
 from tests.running import FakeModel, Running, says, worker_for
 from tests.starter.commands import Starter
@@ -29,6 +35,20 @@ def peak_of(pid: int) -> int:
     except OSError:
         return 0
     return max((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), default=0)
+
+
+class LostAnswer(Interceptor):
+    """A network that delivers a start and loses the answer."""
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002 - Temporal's name
+        """Stand between the client and the network."""
+        return _LosesAnswers(next)
+
+
+class _LosesAnswers(OutboundInterceptor):
+    async def start_workflow(self, input: StartWorkflowInput) -> WorkflowHandle[Any, Any]:  # noqa: A002 - as above
+        await super().start_workflow(input)
+        raise RPCError("Timeout expired", RPCStatusCode.DEADLINE_EXCEEDED, b"")
 
 
 @pytest.fixture
@@ -60,7 +80,7 @@ async def test_a_run_is_started_followed_and_its_answer_printed(answering: Runni
     assert ended.code == 0
     assert ended.out.splitlines()[0].startswith("started publisher-")
     assert ended.out.endswith("Done.\n")
-    assert "1 turns, 0 tool calls, 10 tokens in, 2 out" in ended.err
+    assert "1 turn, 0 tool calls, 10 tokens in, 2 out" in ended.err
 
 
 async def test_what_is_started_is_what_was_ordered(
@@ -74,12 +94,13 @@ async def test_what_is_started_is_what_was_ordered(
     run = f"ordered-{uuid4().hex[:8]}"
     attached = ["--attach", str(first), "--attach", str(second.parent / ".." / "b" / second.name)]
     task = f"Ä long task. {'x' * INLINE_BYTES}"
-    started = await idle(
-        "start", "publisher", "-", "--id", run, "--model", "script:/r.yaml", *attached, stdin=task.encode()
-    )
+    script = tmp_path / "r.yaml"
+    script.write_text("replies: []", encoding="utf-8")
+    model = f"script:{script}"
+    started = await idle("start", "publisher", "-", "--id", run, "--model", model, *attached, stdin=task.encode())
     assert started.code == 0
     start = await start_input(client, run)
-    assert (start.agent.name, start.agent.tools, start.model) == ("publisher", ("publish",), "script:/r.yaml")
+    assert (start.agent.name, start.agent.tools, start.model) == ("publisher", ("publish",), model)
     assert start.heartbeat_timeout == settings.heartbeat_timeout
     assert start.search_attributes
     assert [ref.name for ref in start.attachments] == ["Größe 1.csv", "Größe 1-2.csv"]
@@ -107,7 +128,8 @@ async def test_the_same_id_attaches_and_stores_nothing(
     assert (first.code, second.code) == (0, 0)
     assert second.json()["attached"]
     assert second.json()["run_id"] == first.json()["run_id"]
-    assert "its task is another one (The task.)" in second.err
+    assert "its task is another one (The task.)" in second.json()["note"]
+    assert (first.err, second.err) == ("", "")
     sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
     assert await blobs.head(artifact_key(run, sha256)) is None
     again = await idle("start", "publisher", "The task.", "--id", run)
@@ -116,6 +138,21 @@ async def test_the_same_id_attaches_and_stores_nothing(
     retried = await idle("start", "publisher", "The task.", "--id", run, "--json")
     assert not retried.json()["attached"]
     assert (await runs.info(run)).run_id != first.json()["run_id"]
+    await client.get_workflow_handle(run).terminate()
+
+
+async def test_a_start_without_an_answer_names_the_run_that_may_have_been_started(
+    client: Client, settings: Settings
+) -> None:
+    """Nobody knows what became of it; the id finds out, and starts nothing twice."""
+    lossy = Client(client.service_client, data_converter=data_converter, interceptors=[LostAnswer()])
+    idle, run = settings.model_copy(update={"task_queue": f"idle-{uuid4().hex[:8]}"}), f"lost-{uuid4().hex[:8]}"
+    shown = Shown(id=run, agent="one", task="Do it.", task_sha256="", details="")
+    agent = PinnedAgent(name="one", description="d", instructions=inline("Do it."))
+    start = AgentInput(agent=agent, task=inline("Do it."))
+    with pytest.raises(ServerUnavailable, match=rf"Run {run} may have been started.*state {run}.*--id {run}"):
+        await start_workflow(Runs(lossy), idle, shown, start)
+    assert (await start_workflow(Runs(client), idle, shown, start)).attached
     await client.get_workflow_handle(run).terminate()
 
 

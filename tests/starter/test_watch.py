@@ -5,11 +5,12 @@ import signal
 from datetime import timedelta
 from uuid import uuid4
 
+import pytest
 from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from core.chat import ChatReply
-from infra.decisions import decide, make_act
+from infra.decisions import ActRefused, decide, make_act, stop
 from infra.reports import report_run
 from infra.runs import Runs
 from infra.s3 import S3BlobStore
@@ -97,7 +98,13 @@ async def test_a_run_with_a_bug_in_its_workflow_is_seen(client: Client, settings
         first = await anext(follow(runs, run))
         assert isinstance(first, Trouble)
         assert "the tail is longer" in first.why
-        assert (await report_run(runs, run)).state is None
+        report = await report_run(runs, run)
+        assert (report.state, report.note) == (None, "")
+        assert f"temporal workflow terminate --workflow-id {run}" in report.run.trouble
+        with pytest.raises(ActRefused, match="nothing was sent: the run does not move"):
+            await decide(runs, run, "approve", make_act())
+        with pytest.raises(ActRefused, match="nothing was sent: the run does not move"):
+            await stop(runs, run)
     await client.get_workflow_handle(run).terminate(reason="the test is over")
     ending = await runs.ending(run)
     assert ending is not None
