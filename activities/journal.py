@@ -37,7 +37,7 @@ from core.tools import Call, PinnedTool
 log = structlog.get_logger(__name__)
 
 
-CARRIED_BYTES = 512
+CARRIED_BYTES = 256
 """Longest arguments of an open call that travel inline into a new Temporal run."""
 
 

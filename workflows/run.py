@@ -29,7 +29,7 @@ with workflow.unsafe.imports_passed_through():
         RunSpec,
     )
     from core.sizes import first_part
-    from core.state import TAIL_HARD_BYTES, RunState
+    from core.state import RunState
     from core.steps import AskModel, Commit, Compact, Finish, Record, RunCalls, Wait, next_step
     from core.tools import Call
     from core.view import details
@@ -39,6 +39,10 @@ PHASE = SearchAttributeKey.for_keyword("AgentPhase")
 
 SIGNALS_PER_GENERATION = 2000
 """After so many signals a run goes on in a new Temporal run: at 10,000 Temporal refuses any further one."""
+
+CARRIED_TAIL_BYTES = 512
+CARRYING_COMMITS = 5
+"""Before it is handed on, the tail is written until next to nothing is left of it; acts may come in all the while."""
 
 
 class Run:
@@ -147,8 +151,9 @@ class Run:
         """Write the tail, and hand all that the workflow knows to a new Temporal run; handlers end at once here."""
         self._become(fold.all_recorded(self.state))
         calls = [entry.call for entry in self.state.open_calls]
-        while await self._commit(spec, calls) and self.state.tail_bytes > TAIL_HARD_BYTES:
-            pass
+        for _ in range(CARRYING_COMMITS):
+            if not await self._commit(spec, calls) or self.state.tail_bytes <= CARRIED_TAIL_BYTES:
+                break
         await workflow.wait_condition(workflow.all_handlers_finished)
         workflow.continue_as_new(Continued(spec=spec, state=self.state, generation=self._generation + 1))
 
