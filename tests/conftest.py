@@ -1,6 +1,7 @@
 """The servers that the tests run against: real ones, started once."""
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -9,6 +10,9 @@ from temporalio.client import Client
 from infra.settings import Settings
 from infra.stack import LocalStack
 from infra.temporal import connect
+
+# A shell that runs the tests in its background makes them, and all that they start, deaf to Ctrl-C; some try that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 OF_THE_MACHINE = ("PERDURE_", "TEMPORAL_", "AWS_", "ANTHROPIC_", "OPENAI_")
 

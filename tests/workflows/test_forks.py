@@ -187,9 +187,12 @@ async def test_another_agent_goes_on_with_its_own_tools(
         origin = await running.start(tools=["echo"])
         first = await running.result(origin)
         assert first.calls == {"echo": 1}
-        handle = await fork(running, origin.id, ForkWish(turn=1, agent=str(tmp_path / "other.md"), model="script:/x"))
+        script = tmp_path / "x.yaml"
+        script.write_text("replies: []")
+        wish = ForkWish(turn=1, agent=str(tmp_path / "other.md"), model=f"script:{script}")
+        handle = await fork(running, origin.id, wish)
         result = await running.result(handle)
-        assert (result.turns, result.model) == (3, "script:/x")
+        assert (result.turns, result.model) == (3, f"script:{script}")
         assert "Go on in another way." in (model.requests[-1].instructions or "")
         assert [tool.name for tool in model.requests[-1].tools] == ["letters"]
         own = configuration_of(await journal(running, handle.id))
