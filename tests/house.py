@@ -45,7 +45,7 @@ def complaints(files: list[Path]) -> list[str]:
         strangers = imported(path) & FORBIDDEN.get(path.parts[0], set())
         found += [f"{path}: imports {name}, which is not for {path.parts[0]}" for name in sorted(strangers)]
     here = str(Path.cwd())
-    for path in (file for file in files if file.suffix in {".py", ".md", ".toml", ".yaml", ""}):
+    for path in (file for file in files if file.suffix in {".py", ".md", ".toml", ".yaml", ".json", ""}):
         text = path.read_text(errors="replace")
         if here != "/" and here in text:
             found.append(f"{path}: names a path of this machine ({here})")

@@ -93,7 +93,8 @@ async def record() -> None:
                     handle = await scenario(running, model)
                     with suppress(WorkflowFailureError):  # a cancelled run is a recorded one, too
                         await running.result(handle)
-                    text = (await handle.fetch_history()).to_json()
+                    # Stack traces name the machine, and no replay reads them.
+                    text = (await handle.fetch_history()).to_json().replace(f"{Path.cwd()}/", "")
                 path = FOLDER / f"{version}-{scenario.__name__}.json"
                 path.write_text(text)
                 print(f"{path.name}: {len(text)} bytes")  # noqa: T201 - this is a command
