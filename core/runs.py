@@ -193,6 +193,8 @@ class RunResult(Frozen):
     """Wall time from start to close, waiting included."""
     waited_seconds: float = 0.0
     """Of this, waiting for people."""
+    late_acts: int = 0
+    """Acts of people that came in while the run closed, too many to write: refused, and not in the journal."""
     scope: str = ""
     head: Head | None = None
 

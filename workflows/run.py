@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError
 with workflow.unsafe.imports_passed_through():
     from core import fold
     from core.content import one_line
-    from core.entries import Closed, Entry, Paused, RunRef, ToolFinished
+    from core.entries import Closed, Entry, Paused, Refused, RunRef, ToolFinished
     from core.failures import Failure
     from core.journal import Head
     from core.results import result_of
@@ -43,6 +43,9 @@ SIGNALS_PER_GENERATION = 2000
 CARRIED_TAIL_BYTES = 512
 CARRYING_COMMITS = 5
 """Before it is handed on, the tail is written until next to nothing is left of it; acts may come in all the while."""
+
+CLOSINGS = 10
+"""So often an ended journal is written on, behind acts that come in: who never stops sending can not keep a run."""
 
 
 class Run:
@@ -160,14 +163,16 @@ class Run:
     async def close(self, spec: RunSpec, finish: Finish) -> RunResult:
         """Close the journal and return the result; a store that refuses only pauses the run.
 
-        Acts that come in meanwhile are refused, since the run has ended, and written behind its end: none is lost.
+        Acts that come in meanwhile are refused and written behind the end; if they never cease, the last are counted.
         """
         self.apply(self.last_entry(finish))
         result = result_of(spec, self.state, finish.outcome, finish.reason, workflow.now())
-        while isinstance(closed := await self._written(spec, result), Failure) or self.state.tail:
+        closings = 0
+        while isinstance(closed := await self._written(spec, result), Failure) or not self._is_closed(closings):
+            closings += 1
             if isinstance(closed, Failure):
                 await self._paused(closed)
-        return closed
+        return closed.model_copy(update={"late_acts": len(self.state.tail)})
 
     async def close_cancelled(self) -> None:
         """Stop what runs, keep what it gave, and close the journal: it can be read as that of any other run."""
@@ -180,10 +185,17 @@ class Run:
         if self.spec is None:
             return
         result = result_of(self.spec, self.state, finish.outcome, finish.reason, workflow.now())
-        while self.state.tail:
+        closings = 0
+        while not self._is_closed(closings):
+            closings += 1
             if isinstance(closed := await self._written(self.spec, result), Failure):
                 workflow.logger.warning("the journal of a cancelled run could not be closed: %s", closed.text)
                 return
+
+    def _is_closed(self, closings: int) -> bool:
+        """Say whether all is written, or all but acts on an ended run that come in faster than they can be written."""
+        tail = self.state.tail
+        return not tail or (closings >= CLOSINGS and all(isinstance(entry, Refused) for entry in tail))
 
     async def _written(self, spec: RunSpec, result: RunResult) -> RunResult | Failure:
         """Write the tail, as much as goes at once, and the manifest behind it."""
