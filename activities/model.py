@@ -18,9 +18,10 @@ from core.artifacts import Artifacts
 from core.chat import ChatReply, ChatRequest, ProposedCall
 from core.content import PREVIEW_BYTES, Content, clean, cut, one_line
 from core.entries import Entry, Replied
+from core.known import KnownPrompts
 from core.lines import readable_arguments
 from core.ports import ChatModel
-from core.prompt import configuration_of, full_texts, instructions, prompt, tool_tokens
+from core.prompt import configuration_of, full_texts, instructions, learnt, prompt, tool_tokens
 from core.runs import Asked, AskInput
 from core.state import TOKEN_BYTES
 from core.storage import Storage
@@ -44,6 +45,7 @@ class ModelActivities:
         self._storage = storage
         self._toolbox = toolbox
         self._model = model
+        self._known = KnownPrompts()
 
     @activity.defn
     @bordered
@@ -58,7 +60,7 @@ class ModelActivities:
         scope = ask.run.scope
         artifacts = self._storage.artifacts(scope)
         entries = [*await self._storage.journal(scope).entries(ask.head), *ask.tail]
-        request = await self._request(entries, artifacts)
+        request = await self._request(entries, artifacts, ask.run.run_id)
         began = time.monotonic()
         reply = await self._model.reply(request)
         seconds = time.monotonic() - began
@@ -77,17 +79,21 @@ class ModelActivities:
         head = await committed(self._storage, ask.run, ask.head, (*ask.tail, replied))
         return Asked(reply=replied, head=head)
 
-    async def _request(self, entries: Sequence[Entry], artifacts: Artifacts) -> ChatRequest:
+    async def _request(self, entries: Sequence[Entry], artifacts: Artifacts, run_id: str) -> ChatRequest:
         started = configuration_of(entries)
         model, context = started.model, started.agent.context
-        texts = await read_texts(artifacts, full_texts(entries, model, context))
-        return ChatRequest(
+        known = self._known.get(run_id)
+        texts = await read_texts(artifacts, full_texts(entries, model, context, known))
+        known = learnt(entries, texts, model, context, known)
+        self._known.put(run_id, known)
+        # Made without checks: its parts were checked, and there are many.
+        return ChatRequest.model_construct(
             model=model,
             instructions=instructions(started, texts),
-            messages=prompt(entries, texts, model, context),
+            messages=prompt(entries, texts, model, context, known),
             tools=tuple(tool.definition for tool in started.tools),
             max_output_tokens=started.agent.limits.output_tokens,
-            replies=sum(isinstance(entry, Replied) for entry in entries),
+            replies=sum(entry.kind == "replied" for entry in entries),
         )
 
     async def _recorded(
@@ -157,5 +163,5 @@ def _provider_ids_can_stay(calls: Sequence[ProposedCall], entries: Sequence[Entr
     ids = [call.id for call in calls]
     if not all(0 < len(call_id) <= PROVIDER_ID_CHARACTERS and call_id.isascii() for call_id in ids):
         return False
-    used = {call.provider_id for entry in entries if isinstance(entry, Replied) for call in entry.calls}
+    used = {call.provider_id for entry in entries if entry.kind == "replied" for call in entry.calls}
     return len(set(ids)) == len(ids) and used.isdisjoint(ids)

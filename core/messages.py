@@ -66,9 +66,9 @@ def own_words(entries: Iterable[Entry], model: str) -> Iterator[Content]:
     Tool results are not among them: of a big one the model sees the reference and its preview.
     """
     for entry in entries:
-        if isinstance(entry, Messaged):
+        if entry.kind == "messaged":
             yield entry.text
-        elif isinstance(entry, Replied):
+        elif entry.kind == "replied":
             yield entry.text
             yield from (call.arguments for call in entry.calls)
             if entry.native is not None and entry.model == model:
@@ -80,10 +80,10 @@ def in_turns(messages: Iterable[Message]) -> tuple[Message, ...]:
     merged: list[Message] = []
     for message in messages:
         last = merged[-1] if merged else None
-        if isinstance(message, UserMessage) and isinstance(last, UserMessage):
-            merged[-1] = UserMessage(text=f"{last.text}\n\n{message.text}")
-            continue
-        if isinstance(message, AssistantMessage) and isinstance(last, AssistantMessage):
+        if last is not None and message.role == last.role != "tool":
+            if message.role == "user":
+                merged[-1] = UserMessage(text=f"{last.text}\n\n{message.text}")
+                continue
             merged.append(UserMessage(text=GO_ON))
         merged.append(message)
     if isinstance(merged[-1], AssistantMessage):
@@ -130,9 +130,9 @@ def _results(entries: Iterable[Entry]) -> dict[tuple[int, str], ToolFinished]:
     found: dict[tuple[int, str], ToolFinished] = {}
     reply = 0
     for entry in entries:
-        if isinstance(entry, Replied):
+        if entry.kind == "replied":
             reply += 1
-        elif isinstance(entry, ToolFinished):
+        elif entry.kind == "tool_finished":
             found.setdefault((reply, entry.call_id), entry)
     return found
 

@@ -10,8 +10,9 @@ from core.agents import Context, Limits
 from core.chat import AssistantMessage, Message, ToolMessage, UserMessage
 from core.content import ArtifactRef, Content, inline
 from core.entries import Compacted, Decided, Entry, Forked, Messaged, Paused, Refused, Replied, Resumed, Started, Told
+from core.known import UNKNOWN, KnownPrompts
 from core.messages import GO_ON, NO_RESULT, message_tokens
-from core.prompt import full_texts, instructions, prompt, prompt_tokens
+from core.prompt import full_texts, instructions, learnt, prompt, prompt_tokens
 from tests.entries import NOW, RUN, artifact, call, finished, reply, started
 
 MODEL = "script:test.yaml"
@@ -202,6 +203,39 @@ def test_the_size_of_a_prompt_is_known_without_its_texts(entries: list[Entry], c
     """The estimate is that of the messages themselves."""
     messages = prompt(_sized(entries, context), Texts(), MODEL, context)
     assert prompt_tokens(_sized(entries, context), MODEL, context) == message_tokens(messages)
+
+
+@given(journals(), journals(), contexts, st.sampled_from([MODEL, "offline"]))
+def test_what_is_known_from_earlier_calls_changes_nothing(
+    entries: list[Entry], others: list[Entry], context: Context, other_model: str
+) -> None:
+    """Not of the same run as it grew, nor of another one, nor with another model; and it spares reading."""
+    known = learnt(_sized(others, context), Texts(), other_model, context, UNKNOWN)
+    for end in range(1, len(entries) + 1):
+        grown = _sized(entries[:end], context)
+        wanted = {ref.sha256 for ref in full_texts(grown, MODEL, context, known)}
+        texts = Texts()
+        known = learnt(grown, texts, MODEL, context, known)
+        assert prompt(grown, texts, MODEL, context, known) == prompt(grown, Texts(), MODEL, context)
+        assert texts.read <= wanted
+
+
+def test_messages_of_older_exchanges_are_not_made_again() -> None:
+    """The longer a conversation is, the more of it is known; the last exchange may still get results."""
+    known = learnt(_talk(5), {}, MODEL, ALL, UNKNOWN)
+    assert len(known.entries) == len(_talk(4))
+    assert learnt(_talk(6), {}, MODEL, ALL, known).messages[: len(known.messages)] == known.messages
+    assert known.covers(_talk(6), MODEL, ()) == len(known.entries)
+    assert known.covers(_talk(6), "offline", ()) == known.covers(_talk(2), MODEL, ()) == 0
+
+
+def test_what_is_known_is_bounded_in_bytes() -> None:
+    """The run that was not asked for longest is forgotten."""
+    known = learnt(_talk(5), {}, MODEL, ALL, UNKNOWN)
+    kept = KnownPrompts(known.size_bytes * 2)
+    for run_id in ("a", "b", "a", "c"):
+        kept.put(run_id, known)
+    assert (kept.get("a"), kept.get("b"), kept.get("c")) == (known, UNKNOWN, known)
 
 
 class Texts(dict[str, str]):
