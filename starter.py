@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from core.entries import Settlement
 from infra import audit, client
 from infra.display import Display
 from infra.exits import EXIT_CODES, FAILED
@@ -112,6 +113,26 @@ def reject(
     """Refuse a call that waits for approval; the agent goes on and knows the reason."""
     display = Display(as_json=as_json)
     return finish(display, client.decide_on(display, run, "reject", call=call, by=by, reason=reason))
+
+
+@app.command()
+def settle(  # noqa: PLR0913 - what a person may say of a call
+    run: RunArgument,
+    call: CallArgument = "",
+    *,
+    done: Annotated[bool, typer.Option("--done", help="It took effect.")] = False,
+    run_again: Annotated[bool, typer.Option("--run-again", help="It did not: run it again.")] = False,
+    give_up: Annotated[bool, typer.Option("--give-up", help="It did not: leave it; the agent is told.")] = False,
+    result: Annotated[str, typer.Option(help="With --done: what it returned, as the agent shall read it.")] = "",
+    by: ByOption = None,
+    reason: Annotated[str, typer.Option(help="Why, or how you know; kept with the decision.")] = "",
+    as_json: JsonOption = False,
+) -> int:
+    """Say what became of a call whose end nobody saw; look first where its effect would show."""
+    display = Display(as_json=as_json)
+    chosen: dict[Settlement, bool] = {"done": done, "run_again": run_again, "give_up": give_up}
+    said = client.settle_call(display, run, chosen, call=call, by=by, reason=reason, result=result)
+    return finish(display, said)
 
 
 @app.command()

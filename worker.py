@@ -14,8 +14,9 @@ import sys
 import traceback
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from typing import TypedDict
 
 import structlog
 from temporalio import activity
@@ -28,7 +29,7 @@ from activities.journal import JournalActivities
 from activities.model import ModelActivities
 from activities.tool_call import ToolCalls
 from activities.toolbox import Toolbox
-from core.errors import PerdureError
+from core.errors import InputError, PerdureError
 from core.ports import BlobStore, ChatModel
 from core.storage import Storage
 from infra.exits import FAILED, OK, exit_code
@@ -54,18 +55,11 @@ def build_worker(client: Client, settings: Settings, blobs: BlobStore, model: Ch
     Raises:
         InputError: a tool's file can't be imported or declares its tool wrongly.
     """
-    toolbox = Toolbox.discover((TOOL_PACKAGE, *settings.tools))
-    storage = Storage(PatientBlobStore(blobs), settings.journal_cache_bytes)
+    toolbox, storage = _toolbox(settings), _storage(settings, blobs)
     journal = JournalActivities(storage, toolbox, default_model(settings))
     asking = ModelActivities(storage, toolbox, model)
     compaction = CompactionActivities(storage, model)
-    calls = ToolCalls(
-        toolbox,
-        storage,
-        data_dir=settings.data_dir,
-        cache_bytes=settings.artifact_cache_bytes,
-        threads=ThreadPoolExecutor(settings.max_concurrent_activities + SPARE_THREADS, "tool"),
-    )
+    calls = _tool_calls(settings, toolbox, storage)
     return Worker(
         client,
         task_queue=settings.task_queue,
@@ -77,15 +71,62 @@ def build_worker(client: Client, settings: Settings, blobs: BlobStore, model: Ch
             asking.ask_model,
             compaction.compact,
             *calls.activities(),
+            *calls.verifying(),
         ],
         workflow_runner=workflow_runner(),
-        max_concurrent_activities=settings.max_concurrent_activities,
         max_concurrent_workflow_tasks=settings.max_concurrent_workflow_tasks,
         sticky_queue_schedule_to_start_timeout=settings.sticky_timeout,
-        graceful_shutdown_timeout=settings.graceful_shutdown_timeout,
+        **_activity_options(settings),
+    )
+
+
+def build_tool_worker(client: Client, settings: Settings, blobs: BlobStore, task_queue: str) -> Worker:
+    """Wire a worker for the task queue that some tools have of their own; it runs tools and nothing else.
+
+    Raises:
+        InputError: a tool's file is wrong, or no tool has this task queue.
+    """
+    toolbox = _toolbox(settings)
+    served = [name for name in toolbox.names if toolbox.policy(name).task_queue == task_queue]
+    if not served:
+        raise InputError(f"no tool has task queue {task_queue!r}: correct PERDURE_TOOL_QUEUES, or name it in @tool")
+    calls = _tool_calls(settings, toolbox, _storage(settings, blobs))
+    activities = [*calls.activities(), *calls.verifying()]
+    return Worker(client, task_queue=task_queue, activities=activities, **_activity_options(settings))
+
+
+class _ActivityOptions(TypedDict):
+    max_concurrent_activities: int
+    graceful_shutdown_timeout: timedelta
+    max_heartbeat_throttle_interval: timedelta
+    default_heartbeat_throttle_interval: timedelta
+
+
+def _activity_options(settings: Settings) -> _ActivityOptions:
+    return {
+        "max_concurrent_activities": settings.max_concurrent_activities,
+        "graceful_shutdown_timeout": settings.graceful_shutdown_timeout,
         # Heartbeats are also how cancellation arrives: the SDK would hold them back for most of the timeout.
-        max_heartbeat_throttle_interval=min(timedelta(seconds=1), settings.heartbeat_timeout / 4),
-        default_heartbeat_throttle_interval=timedelta(seconds=1),
+        "max_heartbeat_throttle_interval": min(timedelta(seconds=1), settings.heartbeat_timeout / 4),
+        "default_heartbeat_throttle_interval": timedelta(seconds=1),
+    }
+
+
+def _toolbox(settings: Settings) -> Toolbox:
+    return Toolbox.discover((TOOL_PACKAGE, *settings.tools))
+
+
+def _storage(settings: Settings, blobs: BlobStore) -> Storage:
+    return Storage(PatientBlobStore(blobs), settings.journal_cache_bytes)
+
+
+def _tool_calls(settings: Settings, toolbox: Toolbox, storage: Storage) -> ToolCalls:
+    return ToolCalls(
+        toolbox,
+        storage,
+        data_dir=settings.data_dir,
+        cache_bytes=settings.artifact_cache_bytes,
+        threads=ThreadPoolExecutor(settings.max_concurrent_activities + SPARE_THREADS, "tool"),
     )
 
 
@@ -129,8 +170,12 @@ async def run_worker(settings: Settings) -> None:
     blobs = S3BlobStore.from_settings(settings)
     try:
         await blobs.check()
-        async with opened_models(settings) as models, build_worker(client, settings, blobs, models) as worker:
-            log.info("worker ready", task_queue=worker.task_queue, model=default_model(settings), pid=os.getpid())
+        async with opened_models(settings) as models, AsyncExitStack() as workers:
+            await workers.enter_async_context(build_worker(client, settings, blobs, models))
+            for queue in settings.tool_queues:
+                await workers.enter_async_context(build_tool_worker(client, settings, blobs, queue))
+            queues = [settings.task_queue, *settings.tool_queues]
+            log.info("worker ready", task_queues=queues, model=default_model(settings), pid=os.getpid())
             await stop.wait()
             log.info("worker drains", seconds=settings.graceful_shutdown_timeout.total_seconds())
         log.info("worker stopped")

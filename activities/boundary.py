@@ -21,14 +21,16 @@ from temporalio.exceptions import ApplicationError, CancelledError
 from core import errors
 from core.content import clean, cut, one_line
 from core.errors import PerdureError
-from core.failures import TIMED_OUT
+from core.failures import SHUT_DOWN, TIMED_OUT, WORKER_LOST
 
 log = structlog.get_logger(__name__)
 
 ERROR_BYTES = 4096
 """Longest error text that leaves an activity."""
 
-OURS = frozenset({TIMED_OUT, *(name for name, value in vars(errors).items() if isinstance(value, type))})
+OURS = frozenset(
+    {TIMED_OUT, WORKER_LOST, SHUT_DOWN, *(name for name, value in vars(errors).items() if isinstance(value, type))}
+)
 """Kinds of failure that the run decides by: no error of someone else's may bear one of these names."""
 
 _told: ContextVar[list[str]] = ContextVar("told")
@@ -51,6 +53,8 @@ def bordered(function: Callable[Parameters, Awaitable[Result]]) -> Callable[Para
                 try:
                     return await function(*args, **kwargs)
                 except (CancelledError, asyncio.CancelledError):
+                    if _shuts_down():
+                        raise ApplicationError("its worker was shut down", type=SHUT_DOWN) from None
                     raise
                 except Exception as error:  # noqa: BLE001 - the border: whatever comes, Temporal gets a failure it can carry
                     failure = as_failure(error)
@@ -58,6 +62,12 @@ def bordered(function: Callable[Parameters, Awaitable[Result]]) -> Callable[Para
                     raise failure from None
 
     return inside
+
+
+def _shuts_down() -> bool:
+    """Say whether the activity is cancelled because its worker ends: it goes on elsewhere, if its effect allows."""
+    details = activity.cancellation_details()
+    return details is not None and details.worker_shutdown and not details.cancel_requested
 
 
 def as_failure(error: Exception) -> ApplicationError:

@@ -28,7 +28,8 @@ class Downloads:
     def __init__(self, folder: Path, limit_bytes: int) -> None:
         self._folder = folder
         self._limit_bytes = limit_bytes
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[tuple[str, int], asyncio.Lock] = WeakValueDictionary()
+        """By artifact and event loop: async tools have a loop of their own, and a lock belongs to one."""
 
     async def place(self, artifacts: Artifacts, ref: ArtifactRef, target: Path) -> None:
         """Put a verified copy at `target`, in place of what is there. Safe to repeat.
@@ -36,7 +37,7 @@ class Downloads:
         Raises:
             StorageError: by its own verdict.
         """
-        lock = self._locks.setdefault(ref.sha256, asyncio.Lock())
+        lock = self._locks.setdefault((ref.sha256, id(asyncio.get_running_loop())), asyncio.Lock())
         async with lock:
             if await asyncio.to_thread(self._link, ref, target):
                 return

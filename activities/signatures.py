@@ -46,6 +46,10 @@ class Signature:
         self._model = _argument_model(function.__name__, parameters, hints, described)
         self.schema = _schema(self._model)
 
+    def accepts(self, function: Callable[..., object]) -> bool:
+        """Say whether a function takes the same arguments; it may take the context or not."""
+        return set(inspect.signature(function).parameters) - {CONTEXT} == set(self._names)
+
     def parse(self, arguments: str) -> dict[str, Any]:
         """Return the arguments by name, defaults filled in.
 

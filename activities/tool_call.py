@@ -15,6 +15,7 @@ by the tool's effect. Whatever a tool does (raise anything, exit, return megabyt
 import asyncio
 import contextlib
 import contextvars
+import inspect
 import shutil
 import tempfile
 import time
@@ -26,29 +27,24 @@ from typing import Any
 
 import structlog
 from temporalio import activity
-from temporalio.exceptions import CancelledError
 
 from activities.boundary import bordered, error_text, tell
+from activities.containment import ToolCrashed, run_in_thread
 from activities.downloads import Downloads
 from activities.outputs import Prepared, prepare, store
+from activities.signatures import CONTEXT
 from activities.tool_context import ToolContext
+from activities.tool_loop import ToolLoop
 from activities.toolbox import AnyTool, Toolbox
 from activities.workspace import UNUSED_DAYS, Workspace, WorkspaceFolders, sweep
 from core.artifacts import Artifacts
 from core.content import inline
-from core.errors import Failed, InputError, StorageError
+from core.errors import Failed, InputError, NotDone, StorageError
 from core.runs import ToolInput
 from core.storage import Storage
-from core.tools import Effect, ToolOutcome
+from core.tools import ToolOutcome, Verified, verify_activity
 
 log = structlog.get_logger(__name__)
-
-STOP_SECONDS = 2.0
-"""How long a cancelled tool in a thread is waited for; then it is left behind, its result thrown away."""
-
-
-class ToolCrashed(Exception):
-    """A tool raised what would end a process or a loop; it ends only the call."""
 
 
 class ToolCalls:
@@ -62,6 +58,7 @@ class ToolCalls:
         self._toolbox = toolbox
         self._storage = storage
         self._threads = threads
+        self._loop = ToolLoop()
         self._downloads = Downloads(data_dir / "cache" / "artifacts", cache_bytes)
         self._workspaces = data_dir / "workspaces"
         self._attempts = data_dir / "attempts"
@@ -72,12 +69,36 @@ class ToolCalls:
         """Return one activity per tool, named like it."""
         return [self._activity(self._toolbox.tool(name)) for name in self._toolbox.names]
 
+    def verifying(self) -> list[Callable[[ToolInput], Awaitable[Verified]]]:
+        """Return one activity per tool that can find out whether a call took effect."""
+        tools = [self._toolbox.tool(name) for name in self._toolbox.names]
+        return [self._verify_activity(tool, tool.verify) for tool in tools if tool.verify is not None]
+
     def _activity(self, tool: AnyTool) -> Callable[[ToolInput], Awaitable[ToolOutcome]]:
         async def call_tool(call: ToolInput) -> ToolOutcome:
             """Run one attempt of a tool call; safe to repeat as far as the tool's effect says."""
             return await self._call(tool, call)
 
         return activity.defn(name=tool.name)(bordered(call_tool))
+
+    def _verify_activity(
+        self, tool: AnyTool, verify: Callable[..., object]
+    ) -> Callable[[ToolInput], Awaitable[Verified]]:
+        async def verify_call(call: ToolInput) -> Verified:
+            """Find out whether a call took effect; reads only, so it is safe to repeat."""
+            artifacts = self._storage.artifacts(call.run.scope)
+            arguments = tool.signature.parse(await artifacts.read_text(call.call.arguments))
+            try:
+                async with self._context(call) as context:
+                    prepared = await self._called(verify, arguments, context, keep_late=False)
+                    content, made = await store(prepared, artifacts)
+            except NotDone as error:
+                return Verified(verdict="not_done", why=error_text(error))
+            except (InputError, Failed) as error:
+                return Verified(verdict="unclear", why=error_text(error))
+            return Verified(verdict="done", content=content, artifacts=made)
+
+        return activity.defn(name=verify_activity(tool.name))(bordered(verify_call))
 
     async def _call(self, tool: AnyTool, call: ToolInput) -> ToolOutcome:
         lines = log.bind(tool=tool.name, call_id=call.call.id)
@@ -140,76 +161,25 @@ class ToolCalls:
     async def _run(self, tool: AnyTool, arguments: Mapping[str, Any], context: ToolContext) -> Prepared:
         """Run the tool. What a write did before storage failed in it is not known: no reason to run it again."""
         try:
-            return await self._called(tool, arguments, context)
+            return await self._called(tool.function, arguments, context, keep_late=tool.effect == "write")
         except StorageError as error:
             if tool.effect != "write":
                 raise
             raise ToolCrashed(f"storage failed while the tool ran: {error_text(error)}") from error
 
-    async def _called(self, tool: AnyTool, arguments: Mapping[str, Any], context: ToolContext) -> Prepared:
-        given = {**arguments, "context": context} if tool.signature.takes_context else dict(arguments)
-        name = f"{tool.name}-{context.call_id}"
-        if tool.is_async:
-            value = await _contained_async(tool.function(**given))
-            return await self._in_thread(lambda: prepare(value, name, context.folder), context, tool.effect)
-        return await self._in_thread(
-            lambda: prepare(tool.function(**given), name, context.folder), context, tool.effect
-        )
-
-    async def _in_thread(self, work: Callable[[], Prepared], context: ToolContext, effect: Effect) -> Prepared:
-        """Run work in a thread; on a cancel, tell it to stop, wait a moment, and leave it behind.
-
-        What runs at most once and came to its end in that moment is reported as done, because it is.
-        """
-        running = self._threads.submit(contextvars.copy_context().run, _contained, work)
-        waiting = asyncio.wrap_future(running)
-        try:
-            finished = await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            context.stopped.set()
-            if not running.cancel():
-                await asyncio.wait([waiting], timeout=STOP_SECONDS)
-            if effect != "write" or not waiting.done() or waiting.cancelled():
-                raise
-            finished = waiting.result()
-            if isinstance(finished, Exception):
-                raise
-        if isinstance(finished, Exception):
-            raise finished
-        return finished
-
-
-def _contained(work: Callable[[], Prepared]) -> Prepared | Exception:
-    """Return what the work returned or raised: nothing a tool raises may end the thread, the loop or the worker."""
-    try:
-        return work()
-    except BaseException as error:  # noqa: BLE001 - the border to code that is not ours
-        return _harmless(error)
-
-
-async def _contained_async(work: Awaitable[object]) -> object:
-    try:
-        return await work
-    except (asyncio.CancelledError, CancelledError):
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        raise ToolCrashed("the tool raised CancelledError without being cancelled") from None
-    except BaseException as error:
-        harmless = _harmless(error)
-        if harmless is error:
-            raise
-        raise harmless from None
-
-
-def _harmless(error: BaseException) -> Exception:
-    """Return an error that ends only the call: futures, loops and Temporal treat some others in their own ways.
-
-    Temporal's CancelledError of a tool that nobody cancelled would end the whole run as cancelled.
-    """
-    if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration | CancelledError):
-        return error
-    return ToolCrashed(f"the tool raised {error_text(error)}")
+    async def _called(
+        self, function: Callable[..., Any], arguments: Mapping[str, Any], context: ToolContext, *, keep_late: bool
+    ) -> Prepared:
+        """Call a tool's function, or its `verify`, and make what it returned ready to be stored."""
+        takes_context = CONTEXT in inspect.signature(function).parameters
+        given = {**arguments, CONTEXT: context} if takes_context else dict(arguments)
+        name = f"{function.__name__}-{context.call_id}"
+        if not inspect.iscoroutinefunction(function):
+            work = lambda: prepare(function(**given), name, context.folder)  # noqa: E731 - one of two
+        else:
+            value = await self._loop.run(lambda: function(**given), name, context.stopped)
+            work = lambda: prepare(value, name, context.folder)  # noqa: E731 - the other
+        return await run_in_thread(self._threads, work, context.stopped, keep_late=keep_late)
 
 
 def _in_this_context(function: Callable[[str], None]) -> Callable[[str], None]:

@@ -6,81 +6,17 @@ the run must know: what repeating a call would do, how long one may take, whethe
 
 import difflib
 import importlib
-import inspect
 import pkgutil
-import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from types import ModuleType
-from typing import Any, Generic, ParamSpec, TypeVar, get_args
 
-from activities.signatures import Signature, WrongDeclaration
+from activities.declaring import AnyTool, Tool, place, tool
 from core.chat import ToolSchema
 from core.content import clean, cut, one_line
 from core.errors import InputError
-from core.tools import Approval, Effect, ToolPolicy
+from core.tools import Approval, ToolPolicy
 
-Parameters = ParamSpec("Parameters")
-Returned = TypeVar("Returned")
-
-RESERVED = frozenset({"open_run", "ask_model", "commit", "compact", "close_run"})
-"""Activities of every run, which a tool's activity must not take the place of."""
-
-_NAME = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$")
-
-
-@dataclass(frozen=True)
-class Tool(Generic[Parameters, Returned]):
-    """A function as a tool. Calling it calls the function."""
-
-    function: Callable[Parameters, Returned]
-    effect: Effect
-    timeout: timedelta
-    approval: Approval
-    signature: Signature
-
-    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
-        """Call the function, as if it were not a tool."""
-        return self.function(*args, **kwargs)
-
-    @property
-    def name(self) -> str:
-        """The function's name; also the name of the tool's activity."""
-        return self.function.__name__
-
-    @property
-    def is_async(self) -> bool:
-        """Whether it runs on the event loop; else in a thread."""
-        return inspect.iscoroutinefunction(self.function)
-
-
-AnyTool = Tool[..., Any]
-
-
-def tool(
-    *, effect: Effect, timeout: timedelta, approval: Approval = "auto"
-) -> Callable[[Callable[Parameters, Returned]], Tool[Parameters, Returned]]:
-    """Declare a function as a tool.
-
-    Args:
-        effect: What repeating a call does: nothing (`read`), the same again (`idempotent_write`), or harm (`write`).
-        timeout: Longest time of one attempt.
-        approval: Whether a person is asked before each call; an agent's file may say otherwise.
-
-    Raises:
-        InputError: the function can't be a tool as it stands; the text names file, function and cure.
-    """
-
-    def declare(function: Callable[Parameters, Returned]) -> Tool[Parameters, Returned]:
-        try:
-            _check(function, effect, timeout, approval)
-            return Tool(function, effect, timeout, approval, Signature(function))
-        except WrongDeclaration as error:
-            raise InputError(f"{_place(function)}: {error}") from None
-
-    return declare
+__all__ = ["AnyTool", "Tool", "Toolbox", "tool"]
 
 
 class Toolbox:
@@ -96,7 +32,7 @@ class Toolbox:
             other = self._tools.get(new.name)
             if other is not None and other is not new:
                 raise InputError(
-                    f"two tools are called {new.name}: {_place(other.function)} and {_place(new.function)}; rename one"
+                    f"two tools are called {new.name}: {place(other.function)} and {place(new.function)}; rename one"
                 )
             self._tools[new.name] = new
 
@@ -132,10 +68,8 @@ class Toolbox:
 
     def policy(self, name: str, approval: Approval | None = None) -> ToolPolicy:
         """Return what the workflow needs to decide; `approval` is what the agent's file says, None when nothing."""
-        declared = self.tool(name)
-        return ToolPolicy(
-            name=name, effect=declared.effect, timeout=declared.timeout, approval=approval or declared.approval
-        )
+        declared = self.tool(name).policy
+        return declared.model_copy(update={"approval": approval or declared.approval})
 
     def problem(self, name: str, arguments: str) -> str | None:
         """Say why raw arguments can't be used, as a text for the model; None when they can."""
@@ -152,27 +86,6 @@ class Toolbox:
         known = ", ".join(self.names) or "none"
         cure = "correct its name, or restart the workers if the tool is new"
         return cut(f"unknown tool {one_line(clean(name), 80)!r}{guess}: {cure}; known: {known}", 2000)
-
-
-def _check(function: Callable[..., object], effect: str, timeout: object, approval: str) -> None:
-    name = function.__name__
-    if not _NAME.match(name):
-        raise WrongDeclaration("a tool's name has at most 64 letters, digits and underscores; rename it")
-    if name in RESERVED:
-        raise WrongDeclaration("this name belongs to an activity of every run; rename it")
-    if effect not in get_args(Effect):
-        raise WrongDeclaration(f"effect {effect!r} is none; use one of {', '.join(get_args(Effect))}")
-    if approval not in get_args(Approval):
-        raise WrongDeclaration(f"approval {approval!r} is none; use one of {', '.join(get_args(Approval))}")
-    if not isinstance(timeout, timedelta) or timeout <= timedelta():
-        raise WrongDeclaration("its timeout must be a timedelta above zero, such as timedelta(seconds=30)")
-    if inspect.isasyncgenfunction(function):
-        raise WrongDeclaration("an async generator can't be a tool; make it `def` and yield bytes, or return a value")
-
-
-def _place(function: Callable[..., object]) -> str:
-    code = inspect.unwrap(function).__code__
-    return f"{Path(code.co_filename).name}, line {code.co_firstlineno}, tool {function.__name__}"
 
 
 def _tools(package: str) -> list[AnyTool]:

@@ -20,6 +20,10 @@ class Limits(Frozen):
     """Calls of one turn that run at the same time."""
     calls_per_turn: int = Field(default=50, ge=1, le=200)
     """Calls of one turn that are run at all; the model is told of the others that they were not."""
+    repeats: int | None = Field(default=3, ge=2)
+    """So many equal calls with equal results, and the model is told; at twice as many the run pauses."""
+    failures: int | None = Field(default=3, ge=2)
+    """So many failures of a tool in a row, and the model is told to stop using it."""
 
 
 ContextPolicy = Literal["accumulate", "compact", "reset"]

@@ -10,14 +10,14 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from core.content import clean, one_line
-from core.entries import Decided, Refused, Resumed
+from core.content import clean, inline, one_line
+from core.entries import Decided, Refused, Resumed, Settled, Settlement
 from core.frozen import Frozen
-from core.state import RunState
+from core.state import CallStatus, RunState
 from core.wording import fault
 
-ActName = Literal["approve", "reject", "resume"]
-ACT_NAMES: tuple[ActName, ...] = ("approve", "reject", "resume")
+ActName = Literal["approve", "reject", "settle", "resume"]
+ACT_NAMES: tuple[ActName, ...] = ("approve", "reject", "settle", "resume")
 ACT_BYTES = 16 * 1024
 """Longest act that is read."""
 
@@ -28,20 +28,36 @@ class Act(Frozen):
     id: str = Field(default="", max_length=100)
     by: str = Field(default="", max_length=200)
     reason: str = Field(default="", max_length=4000)
+    settlement: Settlement | None = None
+    """For `settle`: what became of the call."""
+    result: str = Field(default="", max_length=4000)
+    """For `settle` with `done`: what the call returned, as the model shall read it."""
 
 
-def act_on(state: RunState, name: ActName, raw: bytes, now: datetime) -> Decided | Resumed | Refused:
+EXAMPLES: dict[ActName, str] = {
+    "approve": '{"id": "t3c1", "by": "you", "reason": "why"}',
+    "reject": '{"id": "t3c1", "by": "you", "reason": "why"}',
+    "settle": '{"id": "t3c1", "settlement": "done" or "run_again" or "give_up", "by": "you"}',
+    "resume": '{"by": "you"}',
+}
+
+Taken = Decided | Settled | Resumed | Refused
+
+
+def act_on(state: RunState, name: ActName, raw: bytes, now: datetime) -> Taken:
     """Read a person's act and return what comes of it: the decision, or why it is refused."""
-    act = read_act(raw)
+    act = read_act(raw, EXAMPLES[name])
     if isinstance(act, str):
         return _refused(state, name, act, now)
     if name == "resume":
         if state.paused is None:
             return _refused(state, name, f"the run is not paused, it is {state.phase}", now)
         return Resumed(at=now, turn=state.turn, by=act.by)
-    call_id = _which(state, act.id)
+    call_id = _which(state, act.id, "awaiting_settlement" if name == "settle" else "awaiting_approval")
     if isinstance(call_id, Refusal):
         return _refused(state, name, call_id.why, now)
+    if name == "settle":
+        return _settled(state, act, call_id, now)
     return Decided(
         at=now,
         turn=state.turn,
@@ -52,14 +68,30 @@ def act_on(state: RunState, name: ActName, raw: bytes, now: datetime) -> Decided
     )
 
 
-def read_act(raw: bytes) -> Act | str:
+def _settled(state: RunState, act: Act, call_id: str, now: datetime) -> Settled | Refused:
+    if act.settlement is None:
+        return _refused(state, "settle", f"it does not say what became of the call; send {EXAMPLES['settle']}", now)
+    if act.result and act.settlement != "done":
+        return _refused(state, "settle", f"a call that is {act.settlement} has no result; leave it out", now)
+    return Settled(
+        at=now,
+        turn=state.turn,
+        call_id=call_id,
+        settlement=act.settlement,
+        by=act.by,
+        reason=one_line(act.reason, 1000),
+        content=inline(clean(act.result)) if act.result else None,
+    )
+
+
+def read_act(raw: bytes, example: str = EXAMPLES["approve"]) -> Act | str:
     """Read raw JSON as an act, or say what is wrong with it. Nothing at all is an act without particulars."""
     if len(raw) > ACT_BYTES:
         return f"{len(raw)} bytes are too long; at most {ACT_BYTES}"
     try:
         value = json.loads(raw.decode() or "null")
     except (ValueError, RecursionError):
-        return 'it is no JSON; send {"id": "t3c1", "by": "you", "reason": "why"}'
+        return f"it is no JSON; send {example}"
     if value is None:
         return Act()
     if isinstance(value, str):
@@ -68,7 +100,7 @@ def read_act(raw: bytes) -> Act | str:
         return Act.model_validate(value)
     except ValidationError as error:
         problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'it'} {fault(e)}" for e in error.errors()[:3])
-        return f'{clean(problems)}; send {{"id": "t3c1", "by": "you", "reason": "why"}}'
+        return f"{clean(problems)}; send {example}"
 
 
 class Refusal(Frozen):
@@ -77,17 +109,23 @@ class Refusal(Frozen):
     why: str
 
 
-def _which(state: RunState, call_id: str) -> str | Refusal:
-    """Return the id of the call that is meant: the named one, or the only one that waits."""
-    waiting = [entry.call.id for entry in state.pending]
+def _which(state: RunState, call_id: str, status: CallStatus) -> str | Refusal:
+    """Return the id of the call that is meant: the named one, or the only one that waits for this."""
+    waiting = [entry.call.id for entry in state.open_calls if entry.status == status]
     if call_id in waiting:
         return call_id
     if not call_id and len(waiting) == 1:
         return waiting[0]
+    approval = status == "awaiting_approval"
+    wanted = "for approval" if approval else "to be settled"
+    others = [entry.call.id for entry in state.pending if entry.status != status]
+    if others and (call_id in others or not (call_id or waiting)):
+        cure = "settle" if approval else "approve or reject"
+        return Refusal(why=f"{call_id or others[0]} does not wait {wanted}; send {cure}")
     if not waiting:
-        what = f"{call_id} does not wait" if call_id else "nothing waits"
-        return Refusal(why=f"{what} for approval; the run is {state.phase}")
-    which = f"{one_line(call_id, 100)!r} does not wait for approval" if call_id else "several calls wait: name one"
+        what = f"{one_line(call_id, 100)} does not wait" if call_id else "nothing waits"
+        return Refusal(why=f"{what} {wanted}; the run is {state.phase}")
+    which = f"{one_line(call_id, 100)!r} does not wait {wanted}" if call_id else "several calls wait: name one"
     return Refusal(why=f"{which}; waiting: {', '.join(waiting)}")
 
 

@@ -22,9 +22,11 @@ from core.entries import (
     Refused,
     Replied,
     Resumed,
+    Settled,
     Started,
     Told,
     ToolFinished,
+    Unsettled,
 )
 from core.errors import InputError
 from core.fold import apply
@@ -118,13 +120,13 @@ def reading(number: int, entry: Entry) -> Reading:
 def who(entry: Entry) -> str:
     """Say whose doing an entry is: a person, the model, a tool, or the rules."""
     match entry:
-        case Started() | Forked() | Messaged() | Decided() | Resumed():
+        case Started() | Forked() | Messaged() | Decided() | Settled() | Resumed():
             return entry.by or "somebody"
         case Replied():
             return entry.model or "the model"
         case ToolFinished():
             return entry.tool
-        case Compacted() | ApprovalRequested() | Refused() | Told() | Paused() | Closed():
+        case Compacted() | ApprovalRequested() | Unsettled() | Refused() | Told() | Paused() | Closed():
             return RULES
 
 
@@ -209,7 +211,7 @@ def _text(entry: Entry) -> Content | None:
             return entry.task
         case Messaged() | Replied():
             return entry.text
-        case ToolFinished():
+        case ToolFinished() | Settled():
             return entry.content
         case Compacted():
             return entry.summary

@@ -15,7 +15,9 @@ from core.frozen import Frozen
 from core.tools import Call, PinnedTool
 
 Outcome = Literal["completed", "failed", "cancelled"]
-PauseCause = Literal["limit", "failure", "mistakes"]
+PauseCause = Literal["limit", "failure", "mistakes", "loop"]
+Settlement = Literal["done", "run_again", "give_up"]
+"""What became of a call whose end was not seen: done; not done, and to run again; not done, and left."""
 
 
 class RunRef(Frozen):
@@ -109,6 +111,8 @@ class ToolFinished(EntryBase):
     artifacts: tuple[ArtifactRef, ...] = ()
     attempts: int = 0
     seconds: float = 0.0
+    untrusted: bool = False
+    """Whether strangers wrote it: the model sees it fenced."""
 
 
 class ApprovalRequested(EntryBase):
@@ -129,6 +133,31 @@ class Decided(EntryBase):
     reason: str = ""
 
 
+class Unsettled(EntryBase):
+    """A call was started and its end not seen: it may or may not have taken effect. Nothing is guessed of it.
+
+    `asks` says that a person must settle it: the tool can't find out by itself, or could not.
+    """
+
+    kind: Literal["unsettled"] = "unsettled"
+    call_id: str
+    tool: str
+    why: str
+    asks: bool
+
+
+class Settled(EntryBase):
+    """What became of it: found out by the tool's own `verify`, or said by a person; `content` is its result."""
+
+    kind: Literal["settled"] = "settled"
+    call_id: str
+    settlement: Settlement
+    by: str = ""
+    reason: str = ""
+    content: Content | None = None
+    artifacts: tuple[ArtifactRef, ...] = ()
+
+
 class Refused(EntryBase):
     """An act of a person's that could not be carried out, and why: nothing that is sent is lost silently."""
 
@@ -138,10 +167,13 @@ class Refused(EntryBase):
 
 
 class Told(EntryBase):
-    """Something the model is told by the rules: an empty reply, one that was cut."""
+    """Something the model is told by the rules: an empty reply, one that was cut, a call made again and again."""
 
     kind: Literal["told"] = "told"
     text: str
+    about: str = ""
+    """What it warns of: the digest of a call that is made again and again, or a tool that fails; else a reply of no
+    use."""
 
 
 class Paused(EntryBase):
@@ -176,6 +208,8 @@ Entry = Annotated[
     | Compacted
     | ApprovalRequested
     | Decided
+    | Unsettled
+    | Settled
     | Refused
     | Told
     | Paused

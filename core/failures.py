@@ -4,8 +4,8 @@
 |---|---|---|
 | store refused or down for long, blob missing or corrupt | run pauses | run pauses; `resume` runs the call again |
 | model refused or down for long, context too long | run pauses | |
-| no worker has the tool (`NotFoundError`) | | run pauses; `resume` runs the call again |
-| worker lost, timeout, any other error | run pauses | failed result; of a `write`: outcome unknown |
+| no worker has the tool (`NotFoundError`) or takes it (`NotTaken`) | | run pauses; `resume` runs the call again |
+| worker lost, timeout, any other error | run pauses | failed result; of a `write`: to be settled |
 """
 
 from core.content import Content, inline
@@ -15,6 +15,11 @@ from core.tools import ToolPolicy
 STORE_KINDS = frozenset({"StoreUnavailable", "StoreRefused", "BlobMissing", "BlobCorrupt"})
 TIMED_OUT = "Timeout"
 WORKER_LOST = "WorkerLost"
+SHUT_DOWN = "WorkerShutdown"
+"""The worker was told to end, and the call did not end in time."""
+NOT_DONE = "NotDone"
+NOT_TAKEN = "NotTaken"
+"""It waited in its task queue until patience was over: it was not started."""
 NO_SUCH_TOOL = "NotFoundError"
 """What Temporal calls an activity that the worker does not have: it was not started."""
 TOO_LARGE = "PayloadsTooLarge"
@@ -35,16 +40,21 @@ class Failure(Frozen):
     @property
     def before_start(self) -> bool:
         """Say whether a call has to wait for its surroundings: blob storage, or a worker that has the tool."""
-        return self.kind in STORE_KINDS or self.kind == NO_SUCH_TOOL
+        return self.kind in STORE_KINDS or self.kind in {NO_SUCH_TOOL, NOT_TAKEN}
+
+    @property
+    def worker_lost(self) -> bool:
+        """Say whether the worker ended, not the tool: no attempt of the tool's own."""
+        return self.kind in {WORKER_LOST, SHUT_DOWN}
+
+
+def in_doubt(policy: ToolPolicy, failure: Failure) -> bool:
+    """Say whether nobody can know yet if the call took effect: it can't be repeated, and its end was not seen."""
+    return policy.effect == "write" and failure.kind != NOT_DONE and not failure.before_start
 
 
 def failed_result(policy: ToolPolicy, failure: Failure) -> Content:
     """Return what the model reads of a tool that failed after all its attempts."""
-    if policy.effect == "write" and failure.kind != "NotDone":
-        return inline(
-            f"Outcome unknown: {policy.name} was started once and did not report its end ({failure.text}). "
-            "It may or may not have taken effect. Do not repeat it blindly: check first, or ask a person."
-        )
     if failure.kind == TIMED_OUT:
         return inline(f"Failed: {policy.name} did not end within {policy.timeout.total_seconds():.0f} seconds.")
     if failure.kind == WORKER_LOST:

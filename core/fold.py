@@ -3,7 +3,6 @@
 All pure: the state of a run is the fold of its journal.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from itertools import takewhile
@@ -21,19 +20,24 @@ from core.entries import (
     Refused,
     Replied,
     Resumed,
+    Settled,
     Started,
     Told,
     ToolFinished,
+    Unsettled,
     size_bytes,
 )
 from core.journal import Head
 from core.lines import line
+from core.loops import counted, warned
+from core.open_calls import change, with_changes
 from core.sizes import tokens
 from core.state import (
     ACTS_KEPT,
     ARTIFACTS_KEPT,
     RECENT_LINES,
     TAIL_HARD_BYTES,
+    UNSEEN,
     OpenCall,
     RunState,
     TakenAct,
@@ -51,7 +55,7 @@ def apply(state: RunState, entry: Entry) -> RunState:
         "steps": after.steps + 1,
         "recent": (*after.recent, line(entry))[-RECENT_LINES:],
     }
-    if isinstance(entry, Decided | Resumed | Refused):
+    if isinstance(entry, Decided | Settled | Resumed | Refused):
         changes["acts"] = (*after.acts, TakenAct(step=after.steps + 1, entry=entry))[-ACTS_KEPT:]
     after = after.model_copy(update=changes)
     # While nothing can be written, a flood of refused acts only shows in `recent`: it must not fill the state.
@@ -93,7 +97,7 @@ def all_recorded(state: RunState) -> RunState:
 def carried(state: RunState, calls: Iterable[Call]) -> RunState:
     """Return the state with long arguments of open calls as artifacts: it goes into the next Temporal run."""
     stored = {call.id: call for call in calls}
-    open_calls = tuple(_set(entry, call=stored.get(entry.call.id, entry.call)) for entry in state.open_calls)
+    open_calls = tuple(with_changes(entry, call=stored.get(entry.call.id, entry.call)) for entry in state.open_calls)
     return state.model_copy(update={"open_calls": open_calls, "acts": state.acts[-ACTS_CARRIED:]})
 
 
@@ -115,28 +119,13 @@ def added(state: RunState, entry: Entry, head: Head | None, sent: int) -> RunSta
     return after.model_copy(update={"head": head, "tail": rest, "tail_bytes": sum(map(size_bytes, rest))})
 
 
-def started(state: RunState, call_ids: Iterable[str]) -> RunState:
-    """Return the state in which these calls run."""
-    ids = set(call_ids)
-    calls = tuple(_set(entry, status="running") if entry.call.id in ids else entry for entry in state.open_calls)
-    counts = Counter(state.calls) + Counter(entry.call.name for entry in calls if entry.call.id in ids)
-    return state.model_copy(update={"open_calls": calls, "calls": dict(counts)})
-
-
-def put_back(state: RunState, call_id: str) -> RunState:
-    """Return the state in which a call that could not even start is as before it was started."""
-    names = [open_call.call.name for open_call in state.open_calls if open_call.call.id == call_id]
-    counts = Counter(state.calls) - Counter(names)
-    return _change(state, call_id, status="approved").model_copy(update={"calls": dict(counts)})
-
-
 def interrupted(state: RunState, now: datetime) -> RunState:
     """Return the state in which no call is open: those that have not ended get a result that says so."""
     for open_call in state.open_calls:
         if open_call.result is None:
             call = open_call.call
             why = "Interrupted: the run was cancelled. The call may or may not have taken effect."
-            if open_call.status != "running":
+            if open_call.status not in UNSEEN:
                 why = "Not run: the run was cancelled."
             result = ToolFinished(
                 at=now, turn=state.turn, call_id=call.id, tool=call.name, content=inline(why), failed=True
@@ -160,11 +149,17 @@ def _fold(state: RunState, entry: Entry) -> RunState:
         case ToolFinished():
             return _finished(state, entry)
         case ApprovalRequested():
-            return _change(state, entry.call_id, status="awaiting_approval", asked_at=entry.at)
+            return change(state, entry.call_id, status="awaiting_approval", asked_at=entry.at)
+        case Unsettled():
+            status = "awaiting_settlement" if entry.asks else "unsettled"
+            return change(state, entry.call_id, status=status, unsettled=entry, asked_at=entry.at)
+        case Settled():
+            status = "approved" if entry.settlement == "run_again" else "settled"
+            return change(state, entry.call_id, status=status, settled=entry)
         case Decided():
-            return _change(state, entry.call_id, status="approved" if entry.approved else "rejected", decision=entry)
+            return change(state, entry.call_id, status="approved" if entry.approved else "rejected", decision=entry)
         case Told():
-            return state.model_copy(update={"said": None, "stop_reason": None, "mistakes": state.mistakes + 1})
+            return _told(state, entry)
         case Paused():
             return state.model_copy(update={"paused": entry})
         case Resumed():
@@ -173,6 +168,12 @@ def _fold(state: RunState, entry: Entry) -> RunState:
             return state.model_copy(update={"outcome": entry.outcome, "reason": entry.reason})
         case Refused():
             return state
+
+
+def _told(state: RunState, entry: Told) -> RunState:
+    if entry.about:
+        return warned(state, entry.about)
+    return state.model_copy(update={"said": None, "stop_reason": None, "mistakes": state.mistakes + 1})
 
 
 def _replied(state: RunState, entry: Replied) -> RunState:
@@ -213,7 +214,9 @@ def _compacted(state: RunState, entry: Compacted) -> RunState:
 
 
 def _finished(state: RunState, entry: ToolFinished) -> RunState:
-    state = _change(state, entry.call_id, status="finished", result=entry)
+    call = next((each.call for each in state.open_calls if each.call.id == entry.call_id), None)
+    state = change(state, entry.call_id, status="finished", result=entry)
+    state = counted(state, call, entry) if call is not None else state
     made = tuple(ref.model_copy(update={"preview": ""}) for ref in entry.artifacts)
     state = state.model_copy(
         update={
@@ -237,7 +240,7 @@ def _results_recorded(state: RunState, call_ids: Iterable[str]) -> RunState:
         if open_call.call.id in ids and open_call.result is not None and not open_call.recorded:
             results.append(open_call.result)
             bare = open_call.result.model_copy(update={"content": inline(""), "artifacts": ()})
-            calls.append(_set(open_call, result=bare, recorded=True))
+            calls.append(with_changes(open_call, result=bare, recorded=True))
         else:
             calls.append(open_call)
     return _recorded(state.model_copy(update={"open_calls": tuple(calls)}), *results)
@@ -258,20 +261,13 @@ def _resumed(state: RunState) -> RunState:
         "paused": None,
         "mistakes": 0,
         "compactions": 0,
+        "seen": (),
+        "failures": {},
         "grants": state.grants + (1 if granted else 0),
     }
     if not granted:
         changes |= {"said": None, "stop_reason": None}
     return state.model_copy(update=changes)
-
-
-def _change(state: RunState, call_id: str, **changes: object) -> RunState:
-    calls = tuple(_set(entry, **changes) if entry.call.id == call_id else entry for entry in state.open_calls)
-    return state.model_copy(update={"open_calls": calls})
-
-
-def _set(entry: OpenCall, **changes: object) -> OpenCall:
-    return entry.model_copy(update=changes)
 
 
 def _waiting(state: RunState, now: datetime) -> RunState:

@@ -15,9 +15,11 @@ from core.entries import (
     Refused,
     Replied,
     Resumed,
+    Settled,
     Started,
     Told,
     ToolFinished,
+    Unsettled,
 )
 from core.tools import Call
 
@@ -89,6 +91,13 @@ def what(entry: Entry) -> str:
         case Decided():
             verdict = "approved" if entry.approved else "rejected"
             return f"{entry.call_id} {verdict} by {entry.by or 'somebody'}" + (
+                f": {entry.reason}" if entry.reason else ""
+            )
+        case Unsettled():
+            return f"{entry.tool} ({entry.call_id}) may or may not have taken effect: {entry.why}"
+        case Settled():
+            settlement = {"done": "took effect", "run_again": "did not, and runs again", "give_up": "did not"}
+            return f"{entry.call_id} {settlement[entry.settlement]}, says {entry.by or 'somebody'}" + (
                 f": {entry.reason}" if entry.reason else ""
             )
         case Refused():

@@ -17,7 +17,9 @@ from core.entries import (
     Paused,
     Refused,
     Resumed,
+    Settled,
     ToolFinished,
+    Unsettled,
 )
 from core.frozen import Frozen
 from core.journal import Head
@@ -31,14 +33,29 @@ TAIL_HARD_BYTES = 128 * 1024
 TOKEN_BYTES = 4
 
 Phase = Literal["opening", "thinking", "acting", "awaiting_approval", "paused", "completed", "failed", "cancelled"]
-CallStatus = Literal["proposed", "awaiting_approval", "approved", "rejected", "running", "finished"]
+CallStatus = Literal[
+    "proposed",
+    "awaiting_approval",
+    "approved",
+    "rejected",
+    "running",
+    "unsettled",
+    "verifying",
+    "awaiting_settlement",
+    "settled",
+    "finished",
+]
+WAITING: frozenset[CallStatus] = frozenset({"awaiting_approval", "awaiting_settlement"})
+UNSEEN: frozenset[CallStatus] = frozenset({"running", "unsettled", "verifying", "awaiting_settlement"})
+"""In these a call has begun, and its end was not seen."""
+UNDER_WAY: frozenset[CallStatus] = frozenset({"running", "verifying"})
 
 
 class TakenAct(Frozen):
     """What became of a person's act, and at which step."""
 
     step: int
-    entry: Decided | Resumed | Refused = Field(discriminator="kind")
+    entry: Decided | Settled | Resumed | Refused = Field(discriminator="kind")
 
 
 class OpenCall(Frozen):
@@ -48,9 +65,22 @@ class OpenCall(Frozen):
     status: CallStatus = "proposed"
     asked_at: datetime | None = None
     decision: Decided | None = None
+    runs: int = 0
+    """How often it was dispatched: more than once only when it was settled that it had not taken effect."""
+    unsettled: Unsettled | None = None
+    settled: Settled | None = None
     result: ToolFinished | None = None
     recorded: bool = False
     """Whether the result is in the tail; then it is kept here without its content."""
+
+
+class Seen(Frozen):
+    """A call with its result, as SHA-256 of tool, canonical arguments and result; how often, and if that was told."""
+
+    tool: str
+    digest: str
+    count: int = 1
+    told: bool = False
 
 
 class RunState(Frozen):
@@ -70,6 +100,10 @@ class RunState(Frozen):
     stop_reason: StopReason | None = None
     mistakes: int = 0
     """Mistakes of the model in a row: empty replies, unknown tools, malformed arguments."""
+    failures: dict[str, int] = Field(default_factory=dict)
+    """Failures in a row, by tool; one good result ends the row."""
+    seen: tuple[Seen, ...] = ()
+    """The newest calls with their results, to tell when the model goes round in circles."""
     grants: int = 0
     """How often a person granted the limits again."""
     paused: Paused | None = None
@@ -92,13 +126,13 @@ class RunState(Frozen):
 
     @property
     def pending(self) -> tuple[OpenCall, ...]:
-        """The calls that wait for a person."""
-        return tuple(entry for entry in self.open_calls if entry.status == "awaiting_approval")
+        """The calls that wait for a person: to be approved, or to be settled."""
+        return tuple(entry for entry in self.open_calls if entry.status in WAITING)
 
     @property
     def running(self) -> tuple[OpenCall, ...]:
         """The calls that run."""
-        return tuple(entry for entry in self.open_calls if entry.status == "running")
+        return tuple(entry for entry in self.open_calls if entry.status in UNDER_WAY)
 
     @property
     def phase(self) -> Phase:

@@ -1,11 +1,14 @@
 """What a run does next: `next_step(spec, state, now)`, a pure function. The workflow only carries its answer out."""
 
+from collections import Counter
 from datetime import datetime
 
 from core.content import inline
 from core.entries import ApprovalRequested, Entry, Outcome, PauseCause, Paused, Told, ToolFinished
 from core.frozen import Frozen
+from core.loops import circle, warning
 from core.runs import RunSpec
+from core.settlement import result_of_settled
 from core.state import TAIL_HARD_BYTES, OpenCall, RunState
 from core.tools import Call
 
@@ -31,6 +34,12 @@ class RunCalls(Frozen):
     """Start these calls, all at once, in this order."""
 
     calls: tuple[Call, ...]
+
+
+class Verify(Frozen):
+    """Let the tool find out whether this call took effect."""
+
+    call: Call
 
 
 class Record(Frozen):
@@ -60,7 +69,7 @@ class Finish(Frozen):
     reason: str = ""
 
 
-Step = AskModel | RunCalls | Record | Commit | Compact | Wait | Finish
+Step = AskModel | RunCalls | Verify | Record | Commit | Compact | Wait | Finish
 
 
 def next_step(spec: RunSpec, state: RunState, now: datetime) -> Step:
@@ -73,6 +82,11 @@ def next_step(spec: RunSpec, state: RunState, now: datetime) -> Step:
         return _settle(spec, state, now)
     if state.said is not None:
         return _answered(state, now)
+    if (told := warning(state, spec.limits)) is not None:
+        about, text = told
+        return Record(entry=Told(at=now, turn=state.turn, text=text, about=about))
+    if looping := circle(state.seen, spec.limits):
+        return _pause(state, now, "loop", f"the model goes round in circles: {looping}; resume lets it try again")
     if state.mistakes >= MISTAKES:
         return _pause(state, now, "mistakes", f"{state.mistakes} unusable replies in a row; resume lets it try again")
     reached = _limit_reached(spec, state)
@@ -99,9 +113,32 @@ def _settle(spec: RunSpec, state: RunState, now: datetime) -> Step:
         recorded = _recorded(spec, state, open_call, number, now)
         if recorded is not None:
             return Record(entry=recorded)
-    room = spec.limits.parallel_calls - len(state.running)
-    ready = [entry.call for entry in state.open_calls if entry.status == "approved" or _needs_nobody(spec, entry)]
-    return RunCalls(calls=tuple(ready[:room])) if ready and room > 0 else Wait()
+    doubtful = next((entry.call for entry in state.open_calls if entry.status == "unsettled"), None)
+    if doubtful is not None:
+        return Verify(call=doubtful)
+    ready = _ready(spec, state)
+    return RunCalls(calls=ready) if ready else Wait()
+
+
+def _ready(spec: RunSpec, state: RunState) -> tuple[Call, ...]:
+    """Return the calls that may start now, in their order: as many as run at once, of the turn and of each group."""
+    running = Counter(_group(spec, entry.call) for entry in state.running)
+    room = spec.limits.parallel_calls - running.total()
+    ready: list[Call] = []
+    for entry in state.open_calls:
+        if not (entry.status == "approved" or _needs_nobody(spec, entry)):
+            continue
+        group, policy = _group(spec, entry.call), spec.tool(entry.call.name)
+        at_once = policy.at_once if policy is not None else None
+        if len(ready) < room and (at_once is None or running[group] < at_once):
+            ready.append(entry.call)
+            running[group] += 1
+    return tuple(ready)
+
+
+def _group(spec: RunSpec, call: Call) -> str:
+    policy = spec.tool(call.name)
+    return policy.shared if policy is not None else call.name
 
 
 def _recorded(spec: RunSpec, state: RunState, open_call: OpenCall, number: int, now: datetime) -> Entry | None:
@@ -111,7 +148,7 @@ def _recorded(spec: RunSpec, state: RunState, open_call: OpenCall, number: int, 
         by, why = open_call.decision.by or "a person", open_call.decision.reason or "no reason given"
         return _refused(state, call, now, f"Not run: rejected by {by}: {why}. Nothing was changed.")
     if open_call.status != "proposed":
-        return None
+        return result_of_settled(open_call, now, state.turn)
     policy = spec.tool(call.name)
     if policy is None:
         known = ", ".join(tool.name for tool in spec.tools) or "none"

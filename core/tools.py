@@ -23,6 +23,30 @@ class ToolPolicy(Frozen):
     effect: Effect
     timeout: timedelta
     approval: Approval
+    attempts: int | None = Field(default=None, ge=1, le=100)
+    """How often it may be started because of its own errors; None: as its effect says."""
+    heartbeat: timedelta | None = None
+    """After how long without a sign of life an attempt is given up; None: as the run's settings say."""
+    group: str = ""
+    """Calls of tools with the same group share `at_once`; empty: those of this tool alone."""
+    at_once: int | None = Field(default=None, ge=1)
+    """How many calls of the group may run at the same time in a run; None: as many as the agent's limits allow."""
+    task_queue: str | None = None
+    """Where workers of its own wait for it; None: the run's task queue."""
+    untrusted: bool = False
+    """Whether what it returns was written by strangers: the model sees it fenced."""
+    verifies: bool = False
+    """Whether it can find out by itself if a call has taken effect."""
+
+    @property
+    def most_attempts(self) -> int:
+        """How often an attempt may be started in a row; a lost worker does not count."""
+        return self.attempts or ATTEMPTS[self.effect]
+
+    @property
+    def shared(self) -> str:
+        """The name under which calls are counted that must not run at the same time."""
+        return self.group or self.name
 
 
 class PinnedTool(Frozen):
@@ -45,6 +69,24 @@ class Call(Frozen):
     name: str
     arguments: Content
     problem: str | None = None
+
+
+Verdict = Literal["done", "not_done", "unclear"]
+
+
+def verify_activity(tool: str) -> str:
+    """Return the name of the activity in which a tool finds out whether a call took effect."""
+    return f"{tool}.verify"
+
+
+class Verified(Frozen):
+    """What a tool's `verify` found out of a call whose end was not seen; `why` is for people when it is unclear."""
+
+    verdict: Verdict
+    content: Content | None = None
+    """What the call would have returned, when it was done."""
+    why: str = ""
+    artifacts: tuple[ArtifactRef, ...] = Field(default=(), max_length=20)
 
 
 class ToolOutcome(Frozen):

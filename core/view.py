@@ -5,7 +5,7 @@ import shlex
 from datetime import datetime
 
 from core.chat import Usage
-from core.content import ArtifactRef, Content, cut
+from core.content import ArtifactRef, Content, cut, one_line
 from core.entries import Outcome
 from core.frozen import Frozen
 from core.journal import Head
@@ -26,6 +26,8 @@ class PendingCall(Frozen):
     tool: str
     arguments: Content
     asked_at: datetime | None
+    doubt: str = ""
+    """Set when the call was started and its end not seen: it waits to be settled, not approved. Says what happened."""
 
 
 class StateView(Frozen):
@@ -146,6 +148,8 @@ def _waiting(entry: OpenCall, workflow_id: str) -> str:
     artifact = call.arguments.artifact
     whole = f"The whole arguments:\n\n```\n{COMMAND} artifact get {run} {artifact.handle}\n```\n\n" if artifact else ""
     asked = f" since {entry.asked_at:%Y-%m-%d %H:%M:%S} UTC" if entry.asked_at else ""
+    if entry.status == "awaiting_settlement":
+        return _doubtful(entry, run, asked, whole)
     return (
         f"### Waits for approval: {call.name} ({call.id}){asked}\n\n"
         f"```\n{_fenced(_shown_arguments(call.arguments))}\n```\n\n"
@@ -155,12 +159,31 @@ def _waiting(entry: OpenCall, workflow_id: str) -> str:
     )
 
 
+def _doubtful(entry: OpenCall, run: str, asked: str, whole: str) -> str:
+    call = entry.call
+    why = one_line(entry.unsettled.why, 600) if entry.unsettled else ""
+    ways = "\n".join(f"{COMMAND} settle {run} {call.id} --{way}" for way in ("done", "run-again", "give-up"))
+    return (
+        f"### Waits to be settled: did {call.name} ({call.id}) take effect?{asked}\n\n{_fenced(why)}\n\n"
+        f"```\n{_fenced(_shown_arguments(call.arguments))}\n```\n\n"
+        f"{whole}Look where it would show, then send signal `settle` with `done`, `run_again` or `give_up`:\n\n"
+        f"```json\n{json.dumps({'id': call.id, 'settlement': 'done', 'by': 'your name', 'reason': 'why'})}\n```\n\n"
+        f"or type one of\n\n```\n{ways}\n```"
+    )
+
+
 def _shown_arguments(arguments: Content) -> str:
     return arguments.shown() if arguments.artifact is not None else readable_arguments(arguments.text or "")
 
 
 def _pending(entry: OpenCall) -> PendingCall:
-    return PendingCall(id=entry.call.id, tool=entry.call.name, arguments=entry.call.arguments, asked_at=entry.asked_at)
+    return PendingCall(
+        id=entry.call.id,
+        tool=entry.call.name,
+        arguments=entry.call.arguments,
+        asked_at=entry.asked_at,
+        doubt=entry.unsettled.why if entry.status == "awaiting_settlement" and entry.unsettled else "",
+    )
 
 
 def _code(text: str) -> str:

@@ -1,14 +1,15 @@
 """What the commands of `starter.py` do. Each returns its exit code, and raises only `PerdureError`s."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from core.approvals import ActName
 from core.content import clean
+from core.entries import Settlement
 from core.errors import InputError
 from infra.agent_files import list_agents, load_agent
-from infra.decisions import Decision, decide, make_act, stop
+from infra.decisions import Decision, decide, make_act, stop, with_settlement
 from infra.display import Display, command_text, show_agents, show_run, show_runs, show_settings
 from infra.exits import OK, exit_code_of
 from infra.forks import ForkWish, launch_fork, make_fork_order
@@ -82,6 +83,29 @@ async def decide_on(display: Display, run: str, name: ActName, *, call: str, by:
     """Send a person's act and say what came of it; `by` None is the user's name."""
     act = make_act(call=call, by=user_name() if by is None else by, reason=reason)
     return _show_decision(display, await decide(await _runs(client_settings()), run, name, act))
+
+
+async def settle_call(  # noqa: PLR0913 - each is an option of the command
+    display: Display,
+    run: str,
+    chosen: Mapping[Settlement, bool],
+    *,
+    call: str,
+    by: str | None,
+    reason: str,
+    result: str,
+) -> int:
+    """Send what a person says of a call whose end nobody saw; exactly one settlement is chosen.
+
+    Raises:
+        InputError: none or several are.
+    """
+    settlements = [settlement for settlement, is_chosen in chosen.items() if is_chosen]
+    if len(settlements) != 1:
+        raise InputError("say what became of the call: exactly one of --done, --run-again and --give-up")
+    act = make_act(call=call, by=user_name() if by is None else by, reason=reason)
+    act = with_settlement(act, settlements[0], result)
+    return _show_decision(display, await decide(await _runs(client_settings()), run, "settle", act))
 
 
 async def cancel_run(display: Display, run: str) -> int:

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import ValidationError
 
 from core.approvals import Act, ActName
-from core.entries import Decided, Refused, Resumed
+from core.entries import Decided, Refused, Resumed, Settled, Settlement
 from core.errors import InputError, PerdureError
 from core.frozen import Frozen
 from core.view import StateView
@@ -44,6 +44,20 @@ def make_act(*, call: str = "", by: str = "", reason: str = "") -> Act:
     except ValidationError as error:
         problem = error.errors()[0]
         raise InputError(f"{problem['loc'][0]} {fault(problem)}; make it shorter") from None
+
+
+def with_settlement(act: Act, settlement: Settlement, result: str) -> Act:
+    """Return the act with what became of the call.
+
+    Raises:
+        InputError: the result is too long, or there is one of a call that was not done.
+    """
+    if result and settlement != "done":
+        raise InputError("only a call that was done has a result; leave --result out")
+    try:
+        return Act.model_validate({**act.model_dump(), "settlement": settlement, "result": result})
+    except ValidationError as error:
+        raise InputError(f"result {fault(error.errors()[0])}; make it shorter") from None
 
 
 async def decide(runs: Runs, run: str, name: ActName, act: Act) -> Decision:
@@ -120,9 +134,11 @@ async def _effect(runs: Runs, run: str, name: ActName, act: Act, before: StateVi
             match taken.entry:
                 case Refused(act=refused, why=why) if refused == name:
                     raise ActRefused(f"{name} was refused: {why}")
-                case Decided() as decided if decided.approved == (name == "approve") and name != "resume":
+                case Decided() as decided if name == ("approve" if decided.approved else "reject"):
                     if act.id in {"", decided.call_id}:
                         return _applied(run, name, decided.call_id)
+                case Settled(call_id=call_id) if name == "settle" and act.id in {"", call_id}:
+                    return _applied(run, name, call_id)
                 case Resumed() if name == "resume":
                     return _applied(run, name, "")
         await asyncio.sleep(POLL.total_seconds())
@@ -137,7 +153,7 @@ async def _state(runs: Runs, run: str) -> StateView | None:
 
 
 def _applied(run: str, name: ActName, call: str) -> Decision:
-    done = {"approve": "approved", "reject": "rejected", "resume": "resumed"}[name]
+    done = {"approve": "approved", "reject": "rejected", "settle": "settled", "resume": "resumed"}[name]
     return Decision(run=run, act=name, status="applied", call=call, said=f"{done} {call or run}")
 
 

@@ -50,8 +50,12 @@ def _seconds(value: object) -> object:
     return seconds
 
 
+def _names(value: object) -> object:
+    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+
 def _packages(value: object) -> object:
-    names = tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+    names = _names(value)
     for name in names if isinstance(names, tuple) else ():
         if not all(part.isidentifier() for part in str(name).split(".")):
             raise ValueError(f"{name!r} is no dotted package name such as mycompany.tools")
@@ -109,7 +113,9 @@ class Settings(BaseSettings):
     temporal: InstanceOf[ClientConfigProfile] = Field(
         default=ClientConfigProfile(), validation_alias="temporal", repr=False, exclude=True
     )
+    # A worker serves `task_queue`, and of the task queues that tools have of their own those that are named.
     task_queue: str = Field(default="perdure", min_length=1)
+    tool_queues: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
 
     # S3. No endpoint means AWS; no credentials mean boto3's own chain (profile, role, ...).
     s3_endpoint_url: Url | None = None

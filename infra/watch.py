@@ -73,7 +73,7 @@ class _Watch:
     run: str
     state: StateView | None = None
     progress: Progress | None = None
-    asked: set[str] = field(default_factory=set)
+    asked: set[tuple[str, str]] = field(default_factory=set)
     trouble: str = ""
 
     async def look(self) -> list[Event]:
@@ -107,9 +107,9 @@ class _Watch:
 
     def _seen(self, state: StateView) -> list[Event]:
         lines = [Line(text=text) for text in new_lines(self.state, state)]
-        asks = [Asks(run=self.run, call=call) for call in state.pending if call.id not in self.asked]
+        asks = [Asks(run=self.run, call=call) for call in state.pending if (call.id, call.doubt) not in self.asked]
         self.state = state
-        self.asked |= {call.id for call in state.pending}
+        self.asked |= {(call.id, call.doubt) for call in state.pending}
         return [*lines, *asks]
 
     def _troubled(self, why: str) -> list[Event]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from temporalio.client import WorkflowFailureError, WorkflowHandle
 
+from core.agents import Limits
 from core.errors import ModelRefused
 from core.runs import RunResult
 from infra.s3 import S3BlobStore
@@ -35,9 +36,29 @@ async def answer(running: Running, model: FakeModel) -> Handle:
 
 async def parallel_tools(running: Running, model: FakeModel) -> Handle:
     """Several calls a turn, an artifact, a failed tool, an unknown one."""
-    turn = calls(ECHO, ("letters", '{"count": 50000}'), ("raises_in_a_write", "{}"), ("fly", "{}"))
+    turn = calls(ECHO, ("letters", '{"count": 50000}'), ("raises", "{}"), ("fly", "{}"))
     model.replies = [turn, turn, says("Done.")]
-    return await running.start(tools=["echo", "letters", "raises_in_a_write"])
+    return await running.start(tools=["echo", "letters", "raises"])
+
+
+async def settlement(running: Running, model: FakeModel) -> Handle:
+    """Two writes whose end was not seen: one is looked up by its tool, of the other a person says what became of it."""
+    with tempfile.NamedTemporaryFile(suffix=".book", delete=False) as book:
+        lost = f'{{"path": "{book.name}", "what": "tea", "loses": "after"}}'
+    model.replies = [calls(("order", lost), ("ship", lost)), says("Done.")]
+    handle = await running.start(tools=["order", "ship"])
+    await running.until(handle, lambda state: bool(state.pending), "a person is asked")
+    await handle.signal("settle", {"id": "t1c2", "settlement": "done", "by": "ana"})
+    return handle
+
+
+async def circle(running: Running, model: FakeModel) -> Handle:
+    """A model that goes round in circles is told, then the run pauses; a person resumes it."""
+    model.replies = [*(calls(ECHO) for _ in range(6)), says("Done.")]
+    handle = await running.start(tools=["echo"], limits=Limits(repeats=3))
+    await running.until(handle, lambda state: state.phase == "paused", "it pauses")
+    await handle.signal("resume", {"by": "ana"})
+    return handle
 
 
 async def long_tail(running: Running, model: FakeModel) -> Handle:
@@ -77,7 +98,7 @@ async def cancel(running: Running, model: FakeModel) -> Handle:
     return handle
 
 
-SCENARIOS: tuple[Scenario, ...] = (answer, parallel_tools, long_tail, approvals, pause, cancel)
+SCENARIOS: tuple[Scenario, ...] = (answer, parallel_tools, long_tail, approvals, settlement, circle, pause, cancel)
 
 
 async def record() -> None:

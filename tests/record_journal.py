@@ -24,7 +24,9 @@ from core.entries import (
     Replied,
     Resumed,
     RunRef,
+    Settled,
     Told,
+    Unsettled,
 )
 from core.fold import apply
 from core.journal import Head, Journal, JournalCache
@@ -67,6 +69,19 @@ def commits() -> list[list[Entry]]:
         [asks, ApprovalRequested(at=NOW, turn=1, call_id="t1c1", tool="look")],
         [Decided(at=NOW, turn=1, call_id="t1c1", approved=True, by="ana", reason="fine")],
         [made, finished("t1c2", "Not run: no JSON", failed=True, tool="publish")],
+        [
+            Unsettled(at=NOW, turn=1, call_id="t1c2", tool="publish", why="its worker died", asks=True),
+            Settled(
+                at=NOW,
+                turn=1,
+                call_id="t1c2",
+                settlement="done",
+                by="ana",
+                reason="it is online",
+                content=inline("published"),
+                artifacts=(artifact(3),),
+            ),
+        ],
         [Refused(at=NOW, turn=1, act="approve", why="nothing waits"), Told(at=NOW, turn=1, text="Answer the task.")],
         [Paused(at=NOW, turn=1, cause="limit", why="limit of 1 turns reached"), Resumed(at=NOW, turn=1, by="ana")],
         [Compacted(at=NOW, turn=1, summary=inline("Seen."), keep_from=3, usage=USAGE, prompt_tokens=300)],

@@ -88,7 +88,7 @@ class Running:
             description="An agent of the tests.",
             tools=tuple(tools),
             approval=approval or {},
-            limits=limits or Limits(),
+            limits=_patient(limits or Limits()),
             context=context or Context(),
             instructions=inline("Do what the test says."),
         )
@@ -140,6 +140,11 @@ class Running:
             return await handle.result()
         finally:
             await replay(handle)
+
+
+def _patient(limits: Limits) -> Limits:
+    """Let a model call the same tool again and again, unless a test says how often: most tests' models do."""
+    return limits if "repeats" in limits.model_fields_set else limits.model_copy(update={"repeats": None})
 
 
 async def replay(handle: "WorkflowHandle[Agent, RunResult]") -> None:

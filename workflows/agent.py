@@ -25,7 +25,7 @@ with workflow.unsafe.imports_passed_through():
 
 @workflow.defn(name="Agent")
 class Agent:
-    """One run of an agent: input `AgentInput`, result `RunResult`; signals `approve`, `reject`, `resume`."""
+    """One run of an agent: input `AgentInput`, result `RunResult`; signals `approve`, `reject`, `settle`, `resume`."""
 
     @workflow.init
     @total
@@ -88,6 +88,14 @@ class Agent:
     def reject(self, act: RawValue = NOTHING) -> None:
         """Let the model know that the call was not run, and why."""
         self._act("reject", act)
+
+    @workflow.signal(
+        description='Say if a call took effect: {"id": "t3c1", "settlement": "done", "by": "you"} (run_again, give_up).'
+    )
+    @total
+    def settle(self, act: RawValue = NOTHING) -> None:
+        """Say whether a call took effect whose end was not seen."""
+        self._act("settle", act)
 
     @workflow.signal(description='Let a paused run go on: {"by": "you"}, or {}.')
     @total

@@ -8,8 +8,7 @@ from typing import Annotated, Any, TypeVar
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
-from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType, is_cancelled_exception
-from temporalio.exceptions import TimeoutError as ActivityTimeout
+from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
@@ -18,9 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from activities.journal import JournalActivities
     from activities.model import ModelActivities
     from core.content import one_line
-    from core.entries import ToolFinished
-    from core.failures import TIMED_OUT, WORKER_LOST, Failure, failed_result
-    from core.lines import arguments_line
+    from core.failures import Failure
     from core.runs import (
         AgentInput,
         Asked,
@@ -35,10 +32,9 @@ with workflow.unsafe.imports_passed_through():
         OpenInput,
         RunResult,
         RunSpec,
-        ToolInput,
     )
-    from core.tools import Call, ToolOutcome
-    from workflows.policies import JOURNAL_RETRY, JOURNAL_TIMEOUT, MODEL_RETRY, MODEL_TIMEOUT, tool_retry
+    from workflows.failures import failure_of
+    from workflows.policies import JOURNAL_RETRY, JOURNAL_TIMEOUT, MODEL_RETRY, MODEL_TIMEOUT
 
 
 def _kind(value: object) -> str:
@@ -142,41 +138,6 @@ async def close_run(spec: RunSpec, closing: CloseInput) -> RunResult | Failure:
     return await _write(JournalActivities.close_run, closing, spec.heartbeat_timeout, summary)
 
 
-async def run_call(spec: RunSpec, call: Call, turn: int) -> ToolFinished | Failure:
-    """Run a tool; a failure of its surroundings is for a person to mend, any other is a result for the model."""
-    policy = spec.tool(call.name)
-    if policy is None:
-        raise RuntimeError(f"call {call.id} of unknown tool {call.name} was dispatched")
-    try:
-        outcome: ToolOutcome = await workflow.execute_activity(
-            call.name,
-            ToolInput(run=spec.run, opening=spec.opening, call=call, turn=turn),
-            result_type=ToolOutcome,
-            activity_id=call.id,
-            start_to_close_timeout=policy.timeout,
-            heartbeat_timeout=spec.heartbeat_timeout,
-            retry_policy=tool_retry(policy),
-            cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=arguments_line(call),
-        )
-    except (ActivityError, ApplicationError) as error:
-        failure = _failure(error)
-        if failure.before_start:
-            return failure
-        outcome = ToolOutcome(content=failed_result(policy, failure), failed=True)
-    return ToolFinished(
-        at=workflow.now(),
-        turn=turn,
-        call_id=call.id,
-        tool=call.name,
-        content=outcome.content,
-        failed=outcome.failed,
-        artifacts=tuple(ref.model_copy(update={"preview": ""}) for ref in outcome.artifacts),
-        attempts=outcome.attempt,
-        seconds=outcome.seconds,
-    )
-
-
 async def _write(
     activity: Callable[[Any, Input], Awaitable[Output]], argument: Input, heartbeat: timedelta, summary: str
 ) -> Output | Failure:
@@ -191,7 +152,7 @@ async def _write(
             summary=summary,
         )
     except (ActivityError, ApplicationError) as error:
-        return _failure(error)
+        return failure_of(error)
 
 
 async def _think(
@@ -208,17 +169,4 @@ async def _think(
             summary=summary,
         )
     except (ActivityError, ApplicationError) as error:
-        return _failure(error)
-
-
-def _failure(error: ActivityError | ApplicationError) -> Failure:
-    """Read what went wrong, in the activity or when its input was to be sent. A cancel is none, it is raised."""
-    if is_cancelled_exception(error) and workflow.cancellation_reason() is not None:
-        raise error
-    cause = error.cause if isinstance(error, ActivityError) else error
-    if isinstance(cause, ApplicationError):
-        return Failure(kind=cause.type or "Error", text=cause.message)
-    if isinstance(cause, ActivityTimeout):
-        lost = cause.type == TimeoutType.HEARTBEAT
-        return Failure(kind=WORKER_LOST if lost else TIMED_OUT, text="its worker died" if lost else str(cause))
-    return Failure(kind=type(cause).__name__, text=str(cause or error))
+        return failure_of(error)

@@ -5,7 +5,6 @@ from datetime import timedelta
 from temporalio.common import RetryPolicy
 
 from core.failures import TOO_LARGE
-from core.tools import ATTEMPTS, ToolPolicy
 
 NEVER_RETRIED = [TOO_LARGE]
 
@@ -28,12 +27,12 @@ JOURNAL_RETRY = RetryPolicy(
 )
 
 
-def tool_retry(policy: ToolPolicy) -> RetryPolicy:
-    """Return how often a tool may be started, by its effect: a write at most once."""
+def tool_retry(attempts: int) -> RetryPolicy:
+    """Return how a tool is retried that may be started so often."""
     return RetryPolicy(
         initial_interval=timedelta(milliseconds=500),
         backoff_coefficient=2,
         maximum_interval=timedelta(seconds=30),
-        maximum_attempts=ATTEMPTS[policy.effect],
+        maximum_attempts=attempts,
         non_retryable_error_types=NEVER_RETRIED,
     )

@@ -3,19 +3,15 @@
 `core.steps.next_step` says what to do, `workflows.dispatch` does it, `core.fold` takes in what came of it.
 """
 
-import asyncio
 from collections.abc import Sequence
 
 from temporalio import workflow
-from temporalio.common import SearchAttributeKey
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from core import fold
-    from core.content import one_line
-    from core.entries import Closed, Entry, Paused, Refused, RunRef, ToolFinished
+    from core.entries import Closed, Refused, RunRef
     from core.failures import Failure
-    from core.journal import Head
     from core.results import result_of
     from core.runs import (
         AgentInput,
@@ -29,13 +25,11 @@ with workflow.unsafe.imports_passed_through():
         RunSpec,
     )
     from core.sizes import first_part
-    from core.state import RunState
-    from core.steps import AskModel, Commit, Compact, Finish, Record, RunCalls, Wait, next_step
+    from core.steps import AskModel, Commit, Compact, Finish, Record, RunCalls, Verify, Wait, next_step
     from core.tools import Call
-    from core.view import details
     from workflows import dispatch
-
-PHASE = SearchAttributeKey.for_keyword("AgentPhase")
+    from workflows.calls import Calls
+    from workflows.held import HeldState
 
 SIGNALS_PER_GENERATION = 2000
 """After so many signals a run goes on in a new Temporal run: at 10,000 Temporal refuses any further one."""
@@ -48,18 +42,14 @@ CLOSINGS = 10
 """So often an ended journal is written on, behind acts that come in: who never stops sending can not keep a run."""
 
 
-class Run:
+class Run(HeldState):
     """What one Temporal run knows of its run of an agent, and does. `before` is what an earlier one handed on."""
 
     def __init__(self, before: Continued | None) -> None:
-        self.spec = before.spec if before else None
-        self.state = before.state if before else RunState()
+        super().__init__(before)
         self.signals = 0
         self._generation = before.generation if before else 1
-        self._search_attributes = before is not None and before.spec.search_attributes
-        self._shown_phase = "" if before else "running"
-        self._changes = 0
-        self._calls: dict[str, asyncio.Task[None]] = {}
+        self._calls = Calls(self)
 
     async def open(self, start: AgentInput | Continued | ApplicationError) -> RunSpec:
         """Open the run; a store that refuses only pauses it.
@@ -69,7 +59,7 @@ class Run:
         """
         if not isinstance(start, AgentInput):
             raise start if isinstance(start, ApplicationError) else RuntimeError("a run that goes on is open already")
-        self._search_attributes = start.search_attributes
+        self.search_attributes = start.search_attributes
         info = workflow.info()
         scope = start.fork.run.scope if start.fork else info.workflow_id
         run = RunRef(scope=scope, workflow_id=info.workflow_id, run_id=info.run_id)
@@ -77,7 +67,7 @@ class Run:
         while isinstance(opened := await dispatch.open_run(opening), Failure):
             await self._paused(opened)
         self.spec = opened.spec
-        self._become(fold.opened(self.state, opened.state))
+        self.become(fold.opened(self.state, opened.state))
         return opened.spec
 
     async def until_finished(self, spec: RunSpec) -> Finish:
@@ -91,7 +81,9 @@ class Run:
                 case AskModel(turn=turn):
                     await self._ask(spec, turn)
                 case RunCalls(calls=calls):
-                    self._start_calls(spec, calls)
+                    self._calls.start(spec, calls)
+                case Verify(call=call):
+                    self._calls.verify(spec, call)
                 case Commit():
                     await self._commit(spec)
                 case Compact(drop=drop):
@@ -103,45 +95,31 @@ class Run:
 
     async def _ask(self, spec: RunSpec, turn: int) -> None:
         tail = self.state.tail
-        asked = await dispatch.ask_model(spec, AskInput(run=spec.run, head=self._head(), tail=tail, turn=turn))
+        asked = await dispatch.ask_model(spec, AskInput(run=spec.run, head=self.head, tail=tail, turn=turn))
         if not isinstance(asked, Failure):
-            self._become(fold.added(self.state, asked.reply, asked.head, len(tail)))
+            self.become(fold.added(self.state, asked.reply, asked.head, len(tail)))
         elif asked.kind == "ContextTooLong" and spec.context.policy == "compact":
-            self._become(fold.overflowed(self.state, spec.context.window_tokens))
+            self.become(fold.overflowed(self.state, spec.context.window_tokens))
         else:
-            self._pause(asked)
+            self.pause(asked)
 
     async def _compact(self, spec: RunSpec, *, drop: bool) -> None:
         state = self.state
-        compact = CompactInput(run=spec.run, head=self._head(), tail=state.tail, turn=state.turn, drop=drop)
+        compact = CompactInput(run=spec.run, head=self.head, tail=state.tail, turn=state.turn, drop=drop)
         compacted = await dispatch.compact(spec, compact)
         if isinstance(compacted, Failure):
-            self._pause(compacted)
+            self.pause(compacted)
         else:
-            self._become(fold.added(self.state, compacted.entry, compacted.head, len(state.tail)))
-
-    def _start_calls(self, spec: RunSpec, calls: Sequence[Call]) -> None:
-        self._become(fold.started(self.state, [call.id for call in calls]))
-        for call in calls:
-            self._calls[call.id] = asyncio.create_task(self._run_call(spec, call))
-
-    async def _run_call(self, spec: RunSpec, call: Call) -> None:
-        result = await dispatch.run_call(spec, call, self.state.turn)
-        del self._calls[call.id]
-        if isinstance(result, ToolFinished):
-            self.apply(result)
-        else:
-            self._become(fold.put_back(self.state, call.id))
-            self._pause(result)
+            self.become(fold.added(self.state, compacted.entry, compacted.head, len(state.tail)))
 
     async def _commit(self, spec: RunSpec, calls: Sequence[Call] = ()) -> bool:
         part = first_part(self.state.tail)
-        write = CommitInput(run=spec.run, head=self._head(), tail=part, calls=tuple(calls))
+        write = CommitInput(run=spec.run, head=self.head, tail=part, calls=tuple(calls))
         written = await dispatch.commit(spec, write)
         if isinstance(written, Failure):
-            self._pause(written)
+            self.pause(written)
             return False
-        self._become(fold.carried(fold.committed(self.state, written.head, len(part)), written.calls))
+        self.become(fold.carried(fold.committed(self.state, written.head, len(part)), written.calls))
         return True
 
     def _is_long(self, spec: RunSpec) -> bool:
@@ -152,7 +130,7 @@ class Run:
 
     async def _continue(self, spec: RunSpec) -> None:
         """Write the tail, and hand all that the workflow knows to a new Temporal run; handlers end at once here."""
-        self._become(fold.all_recorded(self.state))
+        self.become(fold.all_recorded(self.state))
         calls = [entry.call for entry in self.state.open_calls]
         for _ in range(CARRYING_COMMITS):
             if not await self._commit(spec, calls) or self.state.tail_bytes <= CARRIED_TAIL_BYTES:
@@ -176,10 +154,8 @@ class Run:
 
     async def close_cancelled(self) -> None:
         """Stop what runs, keep what it gave, and close the journal: it can be read as that of any other run."""
-        for task in self._calls.values():
-            task.cancel()
-        await asyncio.gather(*self._calls.values(), return_exceptions=True)
-        self._become(fold.interrupted(self.state, workflow.now()))
+        await self._calls.cancel()
+        self.become(fold.interrupted(self.state, workflow.now()))
         finish = Finish(outcome="cancelled", reason="cancelled by request")
         self.apply(self.last_entry(finish))
         if self.spec is None:
@@ -200,51 +176,24 @@ class Run:
     async def _written(self, spec: RunSpec, result: RunResult) -> RunResult | Failure:
         """Write the tail, as much as goes at once, and the manifest behind it."""
         part = first_part(self.state.tail)
-        closing = CloseInput(run=spec.run, head=self._head(), tail=part, agent=spec.agent, result=result)
+        closing = CloseInput(run=spec.run, head=self.head, tail=part, agent=spec.agent, result=result)
         closed = await dispatch.close_run(spec, closing)
         if not isinstance(closed, Failure):
-            self._become(fold.committed(self.state, closed.head or self._head(), len(part)))
+            self.become(fold.committed(self.state, closed.head or self.head, len(part)))
         return closed
 
     def last_entry(self, finish: Finish) -> Closed:
         """Return the entry that ends the run now."""
         return Closed(at=workflow.now(), turn=self.state.turn, outcome=finish.outcome, reason=finish.reason)
 
-    def _pause(self, failure: Failure) -> None:
-        why = one_line(failure.text, 1000)
-        self.apply(Paused(at=workflow.now(), turn=self.state.turn, cause="failure", why=why))
-
     async def _paused(self, failure: Failure) -> None:
         """Pause until a person lets the run go on."""
-        self._pause(failure)
+        self.pause(failure)
         await workflow.wait_condition(lambda: self.state.paused is None)
 
     async def _changed(self) -> None:
         """Wait until a call has ended or a person has acted."""
-        seen = self._changes
-        await workflow.wait_condition(lambda: self._changes != seen or self._crashed() is not None)
-        if (crashed := self._crashed()) is not None:
+        seen = self.changes
+        await workflow.wait_condition(lambda: self.changes != seen or self._calls.crashed() is not None)
+        if (crashed := self._calls.crashed()) is not None:
             crashed.result()
-
-    def _crashed(self) -> asyncio.Task[None] | None:
-        """Return a call's task that ended by a fault of ours: it must be seen, not waited for."""
-        return next((task for task in self._calls.values() if task.done()), None)
-
-    def apply(self, entry: Entry) -> None:
-        """Take in an entry."""
-        self._become(fold.apply(self.state, entry))
-
-    def _become(self, state: RunState) -> None:
-        """Take the new state, and show it in the Temporal UI."""
-        self.state = state
-        self._changes += 1
-        workflow.set_current_details(details(self.spec, state, workflow.info().workflow_id))
-        phase = "running" if state.phase in {"opening", "thinking", "acting"} else state.phase
-        if self._search_attributes and phase != self._shown_phase:
-            self._shown_phase = phase
-            workflow.upsert_search_attributes([PHASE.value_set(phase)])
-
-    def _head(self) -> Head:
-        if self.state.head is None:
-            raise RuntimeError("the run has no journal yet")
-        return self.state.head

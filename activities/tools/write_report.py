@@ -11,7 +11,7 @@ from core.errors import Failed
 TITLE_CHARACTERS = 200
 
 
-@tool(effect="write", timeout=timedelta(minutes=2), approval="ask")
+@tool(effect="idempotent_write", timeout=timedelta(minutes=2), approval="ask")
 def write_report(title: str, markdown: str) -> ToolOutput:
     """Publish a report: store it as a Markdown artifact of the run, which people get as its result.
 

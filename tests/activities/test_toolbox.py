@@ -386,7 +386,7 @@ def test_the_tools_that_ship_are_found() -> None:
         toolbox.names
     )
     assert toolbox.policy("write_report").approval == "ask"
-    assert toolbox.policy("write_report").effect == "write"
+    assert toolbox.policy("write_report").effect == "idempotent_write"
     for name in toolbox.names:
         properties = toolbox.schema(name).parameters["properties"]
         assert all("description" in described for described in properties.values()), name

@@ -3,7 +3,8 @@
 from core.agents import Context, Limits
 from core.content import Content
 from core.entries import Compacted, Forked, Paused, Refused, Replied, Resumed, ToolFinished
-from core.fold import added, all_recorded, apply, carried, put_back, started
+from core.fold import added, all_recorded, apply, carried
+from core.open_calls import put_back, started
 from core.runs import Continued
 from core.sizes import COMMIT_BYTES, first_part
 from core.state import ARTIFACTS_KEPT, TAIL_HARD_BYTES, RunState

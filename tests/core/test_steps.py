@@ -2,7 +2,8 @@
 
 from core.agents import Limits
 from core.entries import ApprovalRequested, Decided, Paused, Resumed, Told, ToolFinished
-from core.fold import apply, interrupted, put_back, started
+from core.fold import apply, interrupted
+from core.open_calls import put_back, started
 from core.runs import RunSpec
 from core.state import RunState
 from core.steps import MISTAKES, AskModel, Commit, Finish, Record, RunCalls, Step, Wait, next_step

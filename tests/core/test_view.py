@@ -3,8 +3,9 @@
 import pytest
 
 from core.entries import ApprovalRequested, Decided, Paused, Refused, Told
-from core.fold import apply, started
+from core.fold import apply
 from core.lines import line, readable_arguments, summary
+from core.open_calls import started
 from core.state import ACTS_KEPT, RECENT_LINES, RunState
 from core.view import DETAILS_BYTES, details, new_lines, progress, state_view
 from tests.entries import NOW, OPEN_STATE, call, finished, reply, spec

@@ -4,9 +4,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from temporalio.client import Client
 
+from core.ports import BlobStore
 from infra.s3 import S3BlobStore
 from infra.settings import Settings
+from tests.running import FakeModel, Running, worker_for
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +25,16 @@ async def blobs(settings: Settings) -> AsyncIterator[S3BlobStore]:
     store = S3BlobStore.from_settings(settings)
     yield store
     await store.close()
+
+
+@pytest.fixture
+def model() -> FakeModel:
+    """A model whose replies the test sets."""
+    return FakeModel([])
+
+
+@pytest.fixture
+async def running(client: Client, tested: Settings, blobs: BlobStore, model: FakeModel) -> AsyncIterator[Running]:
+    """A worker with that model."""
+    async with worker_for(client, tested, blobs, model) as running:
+        yield running
