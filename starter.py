@@ -9,17 +9,29 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from core.entries import Settlement
-from infra import audit, client
+from infra import client
 from infra.display import Display
 from infra.exits import EXIT_CODES, FAILED
 from infra.forks import ForkWish
+from infra.options import (
+    AttachOption,
+    ByOption,
+    CallArgument,
+    FollowOption,
+    JsonOption,
+    ModelOption,
+    NewIdOption,
+    OutOption,
+    RunArgument,
+    RunIdOption,
+)
 from infra.process import finish, leave, run_command
+from infra.reading_commands import reading
 from infra.selection import Phase
 
 app = typer.Typer(
@@ -31,32 +43,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-artifact = typer.Typer(help="Fetch an artifact.", no_args_is_help=True)
-app.add_typer(artifact, name="artifact")
-
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run.")]
-CallArgument = Annotated[str, typer.Argument(metavar="[CALL]", help="Which call; not needed when only one waits.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for scripts.")]
-ByOption = Annotated[str | None, typer.Option("--by", help="Who decides; the user's name when left out.")]
-FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Watch the run until it ends.")]
-RunIdOption = Annotated[str, typer.Option("--run-id", help="Which run, when several had the id; else the newest.")]
-OutOption = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file instead.")]
-
 
 @app.command()
 def start(  # noqa: PLR0913 - each is an option of the command
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Name of an agent; see the command agents.")],
     task: Annotated[str, typer.Argument(metavar="TASK", help="What to do; - reads it from standard input.")],
     *,
-    attach: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="A file for the agent, of any size; repeat for more.")
-    ] = None,
-    run: Annotated[
-        str | None, typer.Option("--id", help="Id of the run; a second start under it attaches to the first.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Overrides the agent's model: anthropic:NAME, script:FILE, offline, ...")
-    ] = None,
+    attach: AttachOption = None,
+    run: NewIdOption = None,
+    model: ModelOption = None,
     follow: FollowOption = False,
     as_json: JsonOption = False,
 ) -> int:
@@ -188,66 +183,13 @@ def fork(  # noqa: PLR0913 - each is an option of the command
 
 
 @app.command()
-def journal(
-    run: RunArgument,
-    *,
-    turn: Annotated[
-        int | None, typer.Option(min=0, help="Only this turn, texts in full; long ones are artifacts.")
-    ] = None,
-    follow: FollowOption = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Hash every node and artifact anew; 1 if one is bad.")
-    ] = False,
-    run_id: RunIdOption = "",
-    as_json: JsonOption = False,
-) -> int:
-    """Write what happened in a run: who, what, at which cost. A closed run needs the blob store only."""
-    display = Display(as_json=as_json)
-    if verify:
-        return finish(display, audit.prove(display, run, run_id=run_id))
-    read = audit.follow_journal if follow else audit.read_journal
-    return finish(display, read(display, run, run_id=run_id, turn=turn))
-
-
-@app.command()
-def replay(run: RunArgument, *, run_id: RunIdOption = "", as_json: JsonOption = False) -> int:
-    """Step through a run's journal: each entry, and the state after it."""
-    display = Display(as_json=as_json)
-    return finish(display, audit.replay(display, run, run_id=run_id))
-
-
-@app.command()
-def diff(run: RunArgument, other: RunArgument, *, as_json: JsonOption = False) -> int:
-    """Show where two runs part, and what each did after that."""
-    display = Display(as_json=as_json)
-    return finish(display, audit.diff(display, run, other))
-
-
-@app.command()
-def artifacts(run: RunArgument, *, as_json: JsonOption = False) -> int:
-    """List the artifacts of a run and of its forks; its results first."""
-    display = Display(as_json=as_json)
-    return finish(display, audit.list_artifacts(display, run))
-
-
-@artifact.command("get")
-def get_artifact(
-    run: RunArgument,
-    handle: Annotated[str, typer.Argument(metavar="HANDLE", help="As it was shown: a:3f9c21d04b7e.")],
-    *,
-    out: OutOption = None,
-    as_json: JsonOption = False,
-) -> int:
-    """Fetch an artifact of a run: to stdout, a file or a folder. With --json only what it is, unless -o is given."""
-    display = Display(as_json=as_json)
-    return finish(display, client.fetch_artifact(display, run, handle, out))
-
-
-@app.command()
 def config(*, as_json: JsonOption = False) -> int:
     """Show the settings in force and where each comes from; secrets are masked."""
     display = Display(as_json=as_json)
     return finish(display, client.show_config(display))
+
+
+app.add_typer(reading)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from activities.tool_context import ToolOutput
-from core.artifacts import Artifacts
+from core.artifacts import SMALL_BYTES, Artifacts
 from core.content import ArtifactRef, Content, clean, fits_inline, inline
 
 NOTHING = "(nothing returned)"
@@ -36,7 +36,17 @@ class Spooled:
     made: bool = True
 
 
-Prepared = str | tuple[Spooled | ArtifactRef, ...]
+@dataclass(frozen=True)
+class Held:
+    """Bytes in memory that wait to become an artifact: what is small takes no way over the disk."""
+
+    data: bytes
+    name: str
+    media_type: str | None
+    made: bool = True
+
+
+Prepared = str | tuple[Held | Spooled | ArtifactRef, ...]
 
 
 def prepare(value: object, name: str, folder: Path) -> Prepared:
@@ -58,8 +68,11 @@ def prepare(value: object, name: str, folder: Path) -> Prepared:
     text, suffix, media_type = _as_text(value)
     if fits_inline(text):
         return text or EMPTY
+    data = text.encode()
+    if len(data) <= SMALL_BYTES:
+        return (Held(data, name + suffix, media_type, made=False),)
     path = _new_file(folder)
-    path.write_text(text, encoding="utf-8", newline="")
+    path.write_bytes(data)
     return (Spooled(path, name + suffix, media_type, made=False),)
 
 
@@ -72,14 +85,21 @@ async def store(prepared: Prepared, artifacts: Artifacts) -> tuple[Content, tupl
     """
     if isinstance(prepared, str):
         return Content(text=prepared), ()
-    refs = [
-        item if isinstance(item, ArtifactRef) else await artifacts.store_file(item.path, item.name, item.media_type)
-        for item in prepared
-    ]
-    made = tuple(ref for item, ref in zip(prepared, refs, strict=True) if not isinstance(item, Spooled) or item.made)
+    refs = [await _stored(item, artifacts) for item in prepared]
+    made = tuple(ref for item, ref in zip(prepared, refs, strict=True) if isinstance(item, ArtifactRef) or item.made)
     if len(refs) == 1:
         return Content(artifact=refs[0]), made
     return inline("\n".join(ref.described() for ref in refs)), made
+
+
+async def _stored(item: Held | Spooled | ArtifactRef, artifacts: Artifacts) -> ArtifactRef:
+    match item:
+        case Held():
+            return await artifacts.store_bytes(item.data, item.name, item.media_type)
+        case Spooled():
+            return await artifacts.store_file(item.path, item.name, item.media_type)
+        case ArtifactRef():
+            return item
 
 
 _ON_PURPOSE = (bytes, bytearray, memoryview, Path, ToolOutput, ArtifactRef)

@@ -17,8 +17,8 @@ import contextlib
 import contextvars
 import inspect
 import shutil
-import tempfile
 import time
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
@@ -139,8 +139,7 @@ class ToolCalls:
     async def _context(self, call: ToolInput) -> AsyncIterator[ToolContext]:
         artifacts = self._storage.artifacts(call.run.scope)
         journal = self._storage.journal(call.run.scope)
-        self._attempts.mkdir(parents=True, exist_ok=True)
-        own = Path(tempfile.mkdtemp(dir=self._attempts))
+        own = self._attempts / uuid.uuid4().hex
         folders = WorkspaceFolders(self._workspaces, call.run.scope, own / "artifacts")
         context = ToolContext(
             run=call.run,
@@ -148,7 +147,7 @@ class ToolCalls:
             attempt=activity.info().attempt,
             artifacts=artifacts,
             workspace=Workspace(artifacts, journal, call.opening, self._downloads, folders),
-            folder=own,
+            own_folder=own,
             loop=asyncio.get_running_loop(),
             beat=_in_this_context(tell),
         )
@@ -156,7 +155,8 @@ class ToolCalls:
             yield context
         finally:
             context.stopped.set()
-            await asyncio.shield(asyncio.to_thread(shutil.rmtree, own, ignore_errors=True))
+            if own.exists():
+                await asyncio.shield(asyncio.to_thread(shutil.rmtree, own, ignore_errors=True))
 
     async def _run(self, tool: AnyTool, arguments: Mapping[str, Any], context: ToolContext) -> Prepared:
         """Run the tool. What a write did before storage failed in it is not known: no reason to run it again."""
@@ -175,10 +175,10 @@ class ToolCalls:
         given = {**arguments, CONTEXT: context} if takes_context else dict(arguments)
         name = f"{function.__name__}-{context.call_id}"
         if not inspect.iscoroutinefunction(function):
-            work = lambda: prepare(function(**given), name, context.folder)  # noqa: E731 - one of two
+            work = lambda: prepare(function(**given), name, context.own_folder)  # noqa: E731 - one of two
         else:
             value = await self._loop.run(lambda: function(**given), name, context.stopped)
-            work = lambda: prepare(value, name, context.folder)  # noqa: E731 - the other
+            work = lambda: prepare(value, name, context.own_folder)  # noqa: E731 - the other
         return await run_in_thread(self._threads, work, context.stopped, keep_late=keep_late)
 
 

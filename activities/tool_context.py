@@ -45,11 +45,17 @@ class ToolContext:
     """From 1."""
     artifacts: Artifacts
     workspace: Workspace
-    folder: Path
-    """An empty folder of this attempt's own; it is deleted, with all in it, when the attempt ends."""
+    own_folder: Path
+    """Where `folder` will be, if it is asked for."""
     loop: asyncio.AbstractEventLoop = field(repr=False)
     beat: Callable[[str], None] = field(repr=False)
     stopped: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    @property
+    def folder(self) -> Path:
+        """An empty folder of this attempt's own; it is deleted, with all in it, when the attempt ends."""
+        self.own_folder.mkdir(parents=True, exist_ok=True)
+        return self.own_folder
 
     @property
     def idempotency_key(self) -> str:

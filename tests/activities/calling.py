@@ -100,6 +100,7 @@ class Calling:
 
     async def bytes_of(self, ref: ArtifactRef) -> bytes:
         """Return an artifact's bytes as they are stored."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / f"read-{ref.sha256}"
         await self.storage.artifacts(RUN.scope).download(ref, path)
         return path.read_bytes()

@@ -289,7 +289,7 @@ async def test_a_sync_tool_that_waits_for_the_store_is_woken_by_a_cancel(calling
 
 async def test_a_cancel_ends_an_async_tool(calling: Calling) -> None:
     """By a CancelledError where it waits."""
-    started, ended = asyncio.Event(), asyncio.Event()
+    started, ended = threading.Event(), threading.Event()
 
     @tool(effect="read", timeout=SHORT)
     async def waits() -> None:
@@ -302,7 +302,7 @@ async def test_a_cancel_ends_an_async_tool(calling: Calling) -> None:
 
     calling.toolbox = Toolbox([waits])
     running = asyncio.create_task(calling.call("waits"))
-    await started.wait()
+    await asyncio.to_thread(started.wait)
     calling.environment.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
