@@ -6,7 +6,11 @@ from pydantic import Field, field_validator, model_validator
 
 from core.content import Content
 from core.frozen import Frozen
+from core.redaction import SECRET_NAME
 from core.tools import Approval
+
+SECRET = "secret:"
+"""What stands before the name of a secret."""
 
 
 class Limits(Frozen):
@@ -55,6 +59,26 @@ class AgentHeader(Frozen):
     approval: dict[str, Approval] = Field(default_factory=dict)
     limits: Limits = Limits()
     context: Context = Context()
+    secrets: dict[str, str] = Field(default_factory=dict)
+    """Which secret (`secret:NAME`) its tools get under the name that they know; unnamed: the one of that name."""
+
+    @field_validator("secrets", mode="before")
+    @classmethod
+    def _secrets_are_named(cls, secrets: object) -> object:
+        """Refuse what is no reference. It may be a secret: no text repeats it, so that no other check comes first."""
+        cure = f"write NAME: {SECRET}OTHER_NAME, and put the value where the workers find it: a secret is never written here"
+        if not isinstance(secrets, dict):
+            raise ValueError(f"must be names with references; {cure}")  # noqa: TRY004 - pydantic wants a ValueError
+        for number, (name, value) in enumerate(secrets.items(), start=1):
+            if not (isinstance(name, str) and SECRET_NAME.fullmatch(name)):
+                raise ValueError(f"the name of number {number} is none: letters, digits and _, at most 64; {cure}")
+            if not (
+                isinstance(value, str)
+                and SECRET_NAME.fullmatch(value.removeprefix(SECRET))
+                and value.startswith(SECRET)
+            ):
+                raise ValueError(f"{name} is no reference; {cure}")
+        return secrets
 
     @field_validator("tools")
     @classmethod

@@ -20,23 +20,31 @@ from core.content import ArtifactRef, Content, clean, fits_inline, label
 from core.errors import BlobCorrupt, InputError
 from core.ports import BlobInfo, BlobStore
 from core.previews import Survey, survey_bytes, survey_file
+from core.redaction import NO_SECRETS, Redaction
 from core.scopes import artifact_key
 
 HANDLE = re.compile(r"^(?:a:)?([0-9a-f]{12,64})$")
 SMALL_BYTES = 1024 * 1024
 """Up to this size bytes are sent without asking whether they are there: the question costs as much."""
 TEXT_CACHE_BYTES = 16 * 1024 * 1024
+HIDDEN = "(no preview: there is a secret in it)"
 FULL_TEXT_BYTES = 2 * 1024 * 1024
 """Longest text that is read whole: more than any model's window takes."""
 
 
 class Artifacts:
-    """The artifacts of one scope. All writes are idempotent; errors are `StorageError`s of `core.errors`."""
+    """The artifacts of one scope. All writes are idempotent; errors are `StorageError`s of `core.errors`.
 
-    def __init__(self, blobs: BlobStore, scope: str, texts: "TextCache | None" = None) -> None:
+    With a `redaction`, none of its secrets gets into a name or a preview; what is stored stays as it is.
+    """
+
+    def __init__(
+        self, blobs: BlobStore, scope: str, texts: "TextCache | None" = None, redaction: Redaction = NO_SECRETS
+    ) -> None:
         self._blobs = blobs
         self._scope = scope
         self._texts = texts or TextCache()
+        self._redaction = redaction
 
     async def store_text(self, text: str, name: str, media_type: str = "text/plain") -> Content:
         """Keep a text by the content rule: inline up to 4 KiB, else as an artifact. The text is cleaned first."""
@@ -47,7 +55,8 @@ class Artifacts:
 
     async def store_bytes(self, data: bytes, name: str, media_type: str | None = None) -> ArtifactRef:
         """Store bytes that are in memory anyway; for files use `store_file`."""
-        survey = survey_bytes(data, name, media_type)
+        name = self._redaction.apply(name)
+        survey = _without_secrets(survey_bytes(data, name, media_type), hidden=self._redaction.found_in([data]))
         ref = _reference(survey, name)
         key = artifact_key(self._scope, ref.sha256)
         if len(data) <= SMALL_BYTES or not await self._is_there(key, ref.size_bytes):
@@ -63,7 +72,10 @@ class Artifacts:
         """
         if (await asyncio.to_thread(path.stat)).st_size <= SMALL_BYTES:
             return await self.store_bytes(await asyncio.to_thread(path.read_bytes), name, media_type)
+        name = self._redaction.apply(name)
         survey = await asyncio.to_thread(survey_file, path, name, media_type)
+        hidden = bool(self._redaction) and self._redaction.found_in(await asyncio.to_thread(_ends, path))
+        survey = _without_secrets(survey, hidden=hidden)
         ref = _reference(survey, name)
         key = artifact_key(self._scope, ref.sha256)
         if not await self._is_there(key, ref.size_bytes):
@@ -162,6 +174,19 @@ class TextCache:
         while self._size_bytes > self._limit_bytes:
             _, oldest = self._texts.popitem(last=False)
             self._size_bytes -= len(oldest)
+
+
+def _ends(path: Path) -> list[bytes]:
+    """Return the beginning and the end of a file: all that a preview shows some of."""
+    with path.open("rb") as file:
+        beginning = file.read(2 * SMALL_BYTES)
+        file.seek(max(len(beginning), path.stat().st_size - SMALL_BYTES))
+        return [beginning, file.read(SMALL_BYTES)]
+
+
+def _without_secrets(survey: Survey, *, hidden: bool) -> Survey:
+    """Say less of what has a secret in it: a preview cut in its middle would show a part of it."""
+    return survey.model_copy(update={"detail": "", "preview": HIDDEN}) if hidden else survey
 
 
 def _reference(survey: Survey, name: str) -> ArtifactRef:

@@ -3,6 +3,7 @@
 ```
 PerdureError                  retried?
 ├── InputError                no   the caller's mistake: agent file, attachment, setting, start input
+├── SecretMissing             no   a tool's secret is not there, or can't be used as it is: the run pauses
 ├── StorageError
 │   ├── StoreUnavailable      yes  network, 5xx, timeout
 │   ├── StoreRefused          no   credentials, bucket, permission
@@ -32,6 +33,10 @@ class PerdureError(Exception):
 
 class InputError(PerdureError):
     """What the caller gave is wrong; repeating it gives the same error."""
+
+
+class SecretMissing(PerdureError):
+    """A secret that a tool needs is not there, or can't be used as it is; the tool was not started."""
 
 
 class StorageError(PerdureError):

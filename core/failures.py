@@ -3,6 +3,7 @@
 | kind | of a model call | of a tool |
 |---|---|---|
 | store refused or down for long, blob missing or corrupt | run pauses | run pauses; `resume` runs the call again |
+| a secret missing: the tool was not started | | run pauses; `resume` runs the call again |
 | model refused or down for long, context too long | run pauses | |
 | no worker has the tool (`NotFoundError`) or takes it (`NotTaken`) | | run pauses; `resume` runs the call again |
 | worker lost, timeout, any other error | run pauses | failed result; of a `write`: to be settled |
@@ -20,6 +21,7 @@ SHUT_DOWN = "WorkerShutdown"
 NOT_DONE = "NotDone"
 NOT_TAKEN = "NotTaken"
 """It waited in its task queue until patience was over: it was not started."""
+SECRET_MISSING = "SecretMissing"
 NO_SUCH_TOOL = "NotFoundError"
 """What Temporal calls an activity that the worker does not have: it was not started."""
 TOO_LARGE = "PayloadsTooLarge"
@@ -39,8 +41,8 @@ class Failure(Frozen):
 
     @property
     def before_start(self) -> bool:
-        """Say whether a call has to wait for its surroundings: blob storage, or a worker that has the tool."""
-        return self.kind in STORE_KINDS or self.kind in {NO_SUCH_TOOL, NOT_TAKEN}
+        """Say whether a call has to wait for its surroundings: blob storage, a secret, or a worker that has the tool."""
+        return self.kind in STORE_KINDS or self.kind in {SECRET_MISSING, NO_SUCH_TOOL, NOT_TAKEN}
 
     @property
     def worker_lost(self) -> bool:

@@ -74,3 +74,14 @@ class ChatModel(Protocol):
             ModelRefused: permanent; the run pauses with the reason.
             ContextTooLong: the prompt must shrink first.
         """
+
+
+class SecretSource(Protocol):
+    """Where the secrets of tools are: passwords and keys, by name. Asked anew for each call, so that they may change."""
+
+    def secret(self, name: str) -> str:
+        """Return a secret's value. May read a small file: not for an event loop.
+
+        Raises:
+            SecretMissing: there is none of this name, or it can't be used as it is.
+        """

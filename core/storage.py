@@ -5,6 +5,7 @@ from core.errors import BlobCorrupt
 from core.journal import JOURNAL_CACHE_BYTES, Journal, JournalCache
 from core.migrations import read_stored
 from core.ports import BlobStore
+from core.redaction import NO_SECRETS, Redaction
 from core.runs import Manifest
 from core.scopes import manifest_key
 
@@ -21,9 +22,9 @@ class Storage:
         """Return the journals of a scope."""
         return Journal(self.blobs, scope, self._journals)
 
-    def artifacts(self, scope: str) -> Artifacts:
-        """Return the artifacts of a scope."""
-        return Artifacts(self.blobs, scope, self._texts)
+    def artifacts(self, scope: str, redaction: Redaction = NO_SECRETS) -> Artifacts:
+        """Return the artifacts of a scope; for a call that knows secrets, with what keeps them out of references."""
+        return Artifacts(self.blobs, scope, self._texts, redaction)
 
     async def manifest(self, scope: str, run_id: str) -> Manifest:
         """Return what a closed run has come to, without Temporal.
