@@ -1,5 +1,6 @@
 """How the workflow runs its activities: which, with what options, and how their failures are read."""
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from functools import wraps
@@ -17,7 +18,9 @@ with workflow.unsafe.imports_passed_through():
     from activities.journal import JournalActivities
     from activities.model import ModelActivities
     from core.content import one_line
+    from core.errors import BlobCorrupt
     from core.failures import Failure
+    from core.migrations import CURRENT, migrated
     from core.runs import (
         AgentInput,
         Asked,
@@ -87,17 +90,35 @@ def _only(sent: Sequence[object]) -> RawValue:
     return sent[0] if len(sent) == 1 and isinstance(sent[0], RawValue) else RawValue(Payload(data=b"several values"))
 
 
-def read_input(raw: RawValue) -> AgentInput | Continued | ApplicationError:
-    """Read what the workflow was started with, or return the error that fails the run: it must not hang on it."""
+def read_input(raw: RawValue) -> AgentInput | Continued | ApplicationError | BlobCorrupt:
+    """Read what the workflow was started with, or return the error.
+
+    An `ApplicationError` fails the run, which must not hang on a wrong start. What a newer version carried on is a
+    `BlobCorrupt`: it fails only this attempt of a worker that is too old, and the run waits for one that can read it.
+    """
     size_bytes = len(raw.payload.data)
     if size_bytes > INPUT_BYTES:
         return _wrong_start(f"{size_bytes} bytes, at most {INPUT_BYTES}; attach what is long as files")
     try:
         return RUN_INPUT.validate_json(raw.payload.data)
     except ValidationError as error:
+        if b'"continued"' in raw.payload.data:
+            return _carried_on(raw.payload.data)
         return _wrong_start(
             "; ".join(f"{'.'.join(map(str, e['loc'])) or 'input'}: {e['msg']}" for e in error.errors()[:5])
         )
+
+
+def _carried_on(data: bytes) -> Continued | ApplicationError | BlobCorrupt:
+    """Read what an earlier version carried on, in its form."""
+    try:
+        value = json.loads(data)
+        state = value["state"]
+        if state["version"] > CURRENT["state"]:
+            return BlobCorrupt(f"the run's state is of version {state['version']}; use the version that wrote it")
+        return Continued.model_validate({**value, "state": migrated("state", state)})
+    except (BlobCorrupt, LookupError, ValueError, TypeError, RecursionError) as error:
+        return _wrong_start(str(error))
 
 
 def _wrong_start(why: str) -> ApplicationError:

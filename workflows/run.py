@@ -11,6 +11,7 @@ from temporalio.exceptions import ApplicationError
 with workflow.unsafe.imports_passed_through():
     from core import fold
     from core.entries import Closed, Refused, RunRef
+    from core.errors import BlobCorrupt
     from core.failures import Failure
     from core.results import result_of
     from core.runs import (
@@ -51,14 +52,15 @@ class Run(HeldState):
         self._generation = before.generation if before else 1
         self._calls = Calls(self)
 
-    async def open(self, start: AgentInput | Continued | ApplicationError) -> RunSpec:
+    async def open(self, start: AgentInput | Continued | ApplicationError | BlobCorrupt) -> RunSpec:
         """Open the run; a store that refuses only pauses it.
 
         Raises:
             ApplicationError: the start input can't be read, or is wrong (`InputError`).
+            BlobCorrupt: a newer version carried the run on; the task is tried again, by a worker that can read it.
         """
         if not isinstance(start, AgentInput):
-            raise start if isinstance(start, ApplicationError) else RuntimeError("a run that goes on is open already")
+            raise start if isinstance(start, Exception) else RuntimeError("a run that goes on is open already")
         self.search_attributes = start.search_attributes
         info = workflow.info()
         scope = start.fork.run.scope if start.fork else info.workflow_id

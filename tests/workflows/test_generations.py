@@ -1,21 +1,28 @@
 """A run goes on in a new Temporal run before its history is full, and nothing of it is lost."""
 
 import asyncio
+import json
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
 import pytest
+from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
+from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from core.agents import Limits
 from core.entries import Decided, Refused, ToolFinished
+from core.errors import BlobCorrupt
 from core.ports import BlobStore
-from core.runs import RunResult
+from core.runs import Continued, RunResult
 from core.state import RunState
 from infra.settings import Settings
+from tests.entries import spec
 from tests.running import FakeModel, Running, calls, histories, says, worker_for
+from workflows.dispatch import read_input
 
 ECHO = calls(("echo", '{"text": "a"}'))
 
@@ -115,7 +122,27 @@ def test_the_state_that_is_carried_is_json() -> None:
     assert RunState.model_validate_json(RunState().model_dump_json()) == RunState()
 
 
-@pytest.mark.parametrize("sent", [{"kind": "continued"}, {"kind": "other"}])
+def carried(**state: object) -> RawValue:
+    """What a run hands on to its next Temporal run, in the form of some version."""
+    value = {"kind": "continued", "spec": spec().model_dump(mode="json"), "state": state, "generation": 2}
+    return RawValue(Payload(data=json.dumps(value).encode()))
+
+
+def test_what_an_earlier_version_carried_on_is_read() -> None:
+    """A run that was started before a change of the state goes on after it."""
+    read = read_input(carried(**RunState(turn=7).model_dump(mode="json")))
+    assert isinstance(read, Continued)
+    assert (read.state.turn, read.generation) == (7, 2)
+
+
+def test_what_a_newer_version_carried_on_waits_for_a_worker_that_can_read_it() -> None:
+    """It is no wrong start: the run must not fail because an old worker met it first."""
+    assert isinstance(read_input(carried(version=99)), BlobCorrupt)
+    assert isinstance(read_input(carried(version="x")), ApplicationError)
+    assert isinstance(read_input(carried(turn="x", version=1)), ApplicationError)
+
+
+@pytest.mark.parametrize("sent", [{"kind": "continued"}, {"kind": "continued", "state": [1]}, {"kind": "other"}])
 async def test_a_continued_input_that_cannot_be_read_fails_with_the_reason(
     client: Client, tested: Settings, blobs: BlobStore, sent: object
 ) -> None:
