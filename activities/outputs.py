@@ -146,7 +146,7 @@ def _as_text(value: object) -> tuple[str, str, str]:
         return str(value), ".txt", "text/plain"
     if not (isinstance(value, bool | dict | list | tuple | set | frozenset | BaseModel) or _is_dataclass(value)):
         raise TypeError(
-            f"returned a {type(value).__name__}; return str, a number, a dict, a list, a pydantic model, a dataclass, "
+            f"returned a value of type {type(value).__name__}; return str, a number, a dict, a list, a pydantic model, a dataclass, "
             "bytes, a Path, an iterator of bytes, ToolOutput or None"
         )
     data: Any = to_jsonable_python(_plain(value), fallback=str, bytes_mode="base64")

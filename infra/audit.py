@@ -43,7 +43,7 @@ HEADS_AT_ONCE = 16
 async def read_journal(display: Display, run: str, *, run_id: str, turn: int | None) -> int:
     """Write a run's journal, or one turn of it with all that was said."""
     settings = client_settings()
-    async with opened_storage(settings) as storage:
+    async with opened_storage(settings, display.note) as storage:
         found = await find_journal(settings, storage, run, run_id)
         entries = await entries_of(storage, found)
         shown = readings(entries, turn)
@@ -63,7 +63,7 @@ async def follow_journal(display: Display, run: str, *, run_id: str, turn: int |
     """Write a run's entries as they come, until it has ended; as JSON, an object a line."""
     settings = client_settings()
     display.on_interrupt = f"interrupted; the run goes on: {command_text('journal', run, '--follow')}"
-    async with opened_storage(settings) as storage:
+    async with opened_storage(settings, display.note) as storage:
         following = _Following(display, settings, storage, await find_journal(settings, storage, run, run_id))
         number = 0
         async for entry in following.entries():
@@ -83,7 +83,7 @@ async def follow_journal(display: Display, run: str, *, run_id: str, turn: int |
 async def prove(display: Display, run: str, *, run_id: str) -> int:
     """Hash all bytes of a run anew, and say which are missing or altered."""
     settings = client_settings()
-    async with opened_storage(settings) as storage:
+    async with opened_storage(settings, display.note) as storage:
         proof = await verify(storage, await find_journal(settings, storage, run, run_id))
     display.document(proof) if display.as_json else show_verification(display.out, proof)
     display.note("" if display.as_json else proof.note)
@@ -93,7 +93,7 @@ async def prove(display: Display, run: str, *, run_id: str) -> int:
 async def replay(display: Display, run: str, *, run_id: str) -> int:
     """Step through a run's journal and write the state after each entry; as JSON, an object a line."""
     settings = client_settings()
-    async with opened_storage(settings) as storage:
+    async with opened_storage(settings, display.note) as storage:
         found = await find_journal(settings, storage, run, run_id)
         entries = await entries_of(storage, found)
     for step in play(entries):
@@ -105,7 +105,7 @@ async def replay(display: Display, run: str, *, run_id: str) -> int:
 async def diff(display: Display, left: str, right: str) -> int:
     """Write where two runs part, and what each did after that."""
     settings = client_settings()
-    async with opened_storage(settings) as storage:
+    async with opened_storage(settings, display.note) as storage:
         both = [await find_journal(settings, storage, run) for run in (left, right)]
         journals = [await commits_of(storage, found) for found in both]
     common = parting(*journals)
@@ -124,7 +124,7 @@ async def diff(display: Display, left: str, right: str) -> int:
 async def list_artifacts(display: Display, run: str) -> int:
     """List the artifacts of a run's scope, its results first."""
     settings = client_settings()
-    async with opened_storage(settings) as storage:
+    async with opened_storage(settings, display.note) as storage:
         roles, note = await _roles(settings, storage, run)
         kept = await _kept(storage, await scope_of(storage, run), roles)
     display.document(kept) if display.as_json else show_kept(display.out, run, kept)

@@ -5,6 +5,7 @@ and no slot that the run itself needs, and it survives restarts of both.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,6 +17,7 @@ from core.view import PendingCall, Progress, StateView, new_lines
 from infra.runs import Ending, NoWorker, Runs
 from infra.temporal import ServerUnavailable
 
+_NUMBERS = re.compile(r"\d+")
 POLL = timedelta(milliseconds=500)
 LONGEST_POLL = timedelta(seconds=5)
 
@@ -113,7 +115,7 @@ class _Watch:
         return [*lines, *asks]
 
     def _troubled(self, why: str) -> list[Event]:
-        if why == self.trouble:
+        if _NUMBERS.sub("", why) == _NUMBERS.sub("", self.trouble):  # the count of attempts is no news
             return []
         self.trouble = why
         return [Trouble(why=why)]
