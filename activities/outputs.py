@@ -16,9 +16,10 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from activities.secrets import redacted
 from activities.tool_context import ToolOutput
 from core.artifacts import SMALL_BYTES, Artifacts
-from core.content import ArtifactRef, Content, clean, fits_inline, inline
+from core.content import PREVIEW_BYTES, ArtifactRef, Content, clean, cut, fits_inline, inline, label
 
 NOTHING = "(nothing returned)"
 EMPTY = "(empty)"
@@ -66,6 +67,7 @@ def prepare(value: object, name: str, folder: Path) -> Prepared:
         several = (_made(item, f"{name}-{number}", folder) for number, item in enumerate(value, start=1))
         return tuple(item for item in several if item is not None)
     text, suffix, media_type = _as_text(value)
+    text = redacted(text)
     if fits_inline(text):
         return text or EMPTY
     data = text.encode()
@@ -108,13 +110,13 @@ _ON_PURPOSE = (bytes, bytearray, memoryview, Path, ToolOutput, ArtifactRef)
 def _made(value: object, name: str, folder: Path) -> Spooled | ArtifactRef | None:
     """Return what was made on purpose, ready to be stored; None when the value is a text or data."""
     if isinstance(value, ArtifactRef):
-        return value
+        return _without_secrets(value)
     if isinstance(value, ToolOutput):
-        content = clean(value.content).encode() if isinstance(value.content, str) else value.content
+        content = redacted(clean(value.content)).encode() if isinstance(value.content, str) else value.content
         inner = _made(content, value.name, folder)
         if not isinstance(inner, Spooled):
             raise TypeError(f"ToolOutput of a {type(value.content).__name__}; use str, bytes, Path or Iterator[bytes]")
-        return Spooled(inner.path, value.name, value.media_type)
+        return Spooled(inner.path, value.name, value.media_type and redacted(value.media_type))
     if isinstance(value, Path):
         if not value.is_file():
             raise TypeError(f"returned the path {value.name}, where no file is")
@@ -124,6 +126,15 @@ def _made(value: object, name: str, folder: Path) -> Spooled | ArtifactRef | Non
     if isinstance(value, Iterator):
         return Spooled(_spool(value, folder), name, None)
     return None
+
+
+def _without_secrets(ref: ArtifactRef) -> ArtifactRef:
+    """Return a reference as a tool may hand it on; most are as they were made."""
+    name, detail, preview = map(redacted, (ref.name, ref.detail, ref.preview))
+    if (name, detail, preview) == (ref.name, ref.detail, ref.preview):
+        return ref
+    shown = {"name": label(name), "detail": cut(detail, 120), "preview": cut(preview, PREVIEW_BYTES)}
+    return ref.model_copy(update=shown)
 
 
 def _spool(chunks: Iterator[object], folder: Path) -> Path:
@@ -146,8 +157,8 @@ def _as_text(value: object) -> tuple[str, str, str]:
         return str(value), ".txt", "text/plain"
     if not (isinstance(value, bool | dict | list | tuple | set | frozenset | BaseModel) or _is_dataclass(value)):
         raise TypeError(
-            f"returned a value of type {type(value).__name__}; return str, a number, a dict, a list, a pydantic model, a dataclass, "
-            "bytes, a Path, an iterator of bytes, ToolOutput or None"
+            f"returned a value of type {type(value).__name__}; return str, a number, a dict, a list, a pydantic model, "
+            "a dataclass, bytes, a Path, an iterator of bytes, ToolOutput or None"
         )
     data: Any = to_jsonable_python(_plain(value), fallback=str, bytes_mode="base64")
     return clean(json.dumps(data, ensure_ascii=False)), ".json", "application/json"

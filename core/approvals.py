@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from core.content import clean, inline, one_line
-from core.entries import Decided, Refused, Resumed, Settled, Settlement
+from core.entries import Decided, Refused, Resumed, Settled, Settlement, utc
 from core.frozen import Frozen
 from core.state import CallStatus, RunState
 from core.wording import fault
@@ -32,6 +32,15 @@ class Act(Frozen):
     """For `settle`: what became of the call."""
     result: str = Field(default="", max_length=4000)
     """For `settle` with `done`: what the call returned, as the model shall read it."""
+    expected_version: int | None = None
+    """The version of the state that the person saw; the act is refused when the run has moved on. None: any."""
+
+
+class Answer(Frozen):
+    """What an update is answered with: what came of the act, and the version of the state after it."""
+
+    version: int
+    entry: Decided | Settled | Resumed = Field(discriminator="kind")
 
 
 EXAMPLES: dict[ActName, str] = {
@@ -49,6 +58,9 @@ def act_on(state: RunState, name: ActName, raw: bytes, now: datetime) -> Taken:
     act = read_act(raw, EXAMPLES[name])
     if isinstance(act, str):
         return _refused(state, name, act, now)
+    if act.expected_version not in {None, state.steps}:
+        why = f"the run has moved on: its state is of version {state.steps}, you saw {act.expected_version}; look again"
+        return _refused(state, name, why, now)
     if name == "resume":
         if state.paused is None:
             return _refused(state, name, f"the run is not paused, it is {state.phase}", now)
@@ -124,9 +136,26 @@ def _which(state: RunState, call_id: str, status: CallStatus) -> str | Refusal:
         return Refusal(why=f"{call_id or others[0]} does not wait {wanted}; send {cure}")
     if not waiting:
         what = f"{one_line(call_id, 100)} does not wait" if call_id else "nothing waits"
-        return Refusal(why=f"{what} {wanted}; the run is {state.phase}")
-    which = f"{one_line(call_id, 100)!r} does not wait {wanted}" if call_id else "several calls wait: name one"
+        return Refusal(why=f"{what} {wanted}{_decided(state, call_id)}; the run is {state.phase}")
+    which = (
+        f"{one_line(call_id, 100)!r} does not wait {wanted}{_decided(state, call_id)}"
+        if call_id
+        else "several calls wait: name one"
+    )
     return Refusal(why=f"{which}; waiting: {', '.join(waiting)}")
+
+
+def _decided(state: RunState, call_id: str) -> str:
+    """Say who decided a call before, as far back as the state knows."""
+    for taken in reversed(state.acts):
+        match taken.entry:
+            case Decided(call_id=decided, approved=approved, by=by, at=at) if decided == call_id:
+                return f": already {'approved' if approved else 'rejected'} by {by or 'somebody'} at {utc(at)}"
+            case Settled(call_id=settled, settlement=settlement, by=by, at=at) if settled == call_id:
+                return f": already settled ({settlement}) by {by or 'somebody'} at {utc(at)}"
+            case _:
+                continue
+    return ""
 
 
 def _refused(state: RunState, name: str, why: str, now: datetime) -> Refused:

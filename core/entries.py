@@ -227,5 +227,5 @@ def size_bytes(entry: Entry) -> int:
 
 
 def utc(at: datetime) -> str:
-    """Write a time as people read it in lists."""
-    return at.strftime("%H:%M:%S")
+    """Write a time as people read it."""
+    return f"{at:%Y-%m-%d %H:%M:%S} UTC"

@@ -15,6 +15,7 @@ PerdureError                  retried?
 │   └── ContextTooLong        no   the prompt does not fit the model's window
 └── ToolError                      raised by a tool on purpose; the text is what the model reads
     ├── NotDone               yes  nothing happened: safe to repeat, whatever the effect
+    ├── TimedOut              yes  it did not end in its time; raised by its surroundings
     └── Failed                no   it went wrong for good
 ```
 
@@ -90,6 +91,12 @@ class ToolError(PerdureError):
 
 class NotDone(ToolError):
     """Nothing happened outside: repeating the call is safe, whatever the tool's effect."""
+
+    retryable = True
+
+
+class TimedOut(ToolError):
+    """The tool did not end within its timeout. What it did until then is not known."""
 
     retryable = True
 

@@ -14,14 +14,15 @@ from core.frozen import Frozen
 from core.tools import ToolPolicy
 
 STORE_KINDS = frozenset({"StoreUnavailable", "StoreRefused", "BlobMissing", "BlobCorrupt"})
-TIMED_OUT = "Timeout"
+SURROUNDINGS = STORE_KINDS | {"SecretMissing"}
+"""What a tool can't be started without."""
+TIMED_OUT = "TimedOut"
 WORKER_LOST = "WorkerLost"
 SHUT_DOWN = "WorkerShutdown"
 """The worker was told to end, and the call did not end in time."""
 NOT_DONE = "NotDone"
 NOT_TAKEN = "NotTaken"
 """It waited in its task queue until patience was over: it was not started."""
-SECRET_MISSING = "SecretMissing"
 NO_SUCH_TOOL = "NotFoundError"
 """What Temporal calls an activity that the worker does not have: it was not started."""
 TOO_LARGE = "PayloadsTooLarge"
@@ -41,8 +42,8 @@ class Failure(Frozen):
 
     @property
     def before_start(self) -> bool:
-        """Say whether a call has to wait for its surroundings: blob storage, a secret, or a worker that has the tool."""
-        return self.kind in STORE_KINDS or self.kind in {SECRET_MISSING, NO_SUCH_TOOL, NOT_TAKEN}
+        """Say whether a call has to wait for its surroundings: storage, a secret, a worker that has the tool."""
+        return self.kind in SURROUNDINGS or self.kind in {NO_SUCH_TOOL, NOT_TAKEN}
 
     @property
     def worker_lost(self) -> bool:

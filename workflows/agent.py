@@ -13,19 +13,20 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from core.approvals import ACT_NAMES, ActName, act_on
+    from core.approvals import ACT_NAMES, ActName, Answer, act_on
     from core.content import one_line
     from core.entries import Refused
     from core.runs import Continued, Position, RunResult
     from core.steps import Finish
     from core.view import Progress, StateView, progress, state_view
+    from workflows.answers import answer, check
     from workflows.dispatch import NOTHING, read_input, total, total_run
     from workflows.run import Run
 
 
 @workflow.defn(name="Agent")
 class Agent:
-    """One run of an agent: input `AgentInput`, result `RunResult`; signals `approve`, `reject`, `settle`, `resume`."""
+    """One run of an agent: input `AgentInput`, result `RunResult`. Each act of people is a signal and an update."""
 
     @workflow.init
     @total
@@ -102,6 +103,50 @@ class Agent:
     def resume(self, act: RawValue = NOTHING) -> None:
         """Go on after a pause."""
         self._act("resume", act)
+
+    @workflow.update(name="approve", description="As the signal; answered at once, or refused with the reason.")
+    @total
+    def approve_now(self, act: RawValue = NOTHING) -> Answer:
+        """Let a waiting call run; raises `ApplicationError` when that can't be."""
+        return answer(self._run, "approve", act)
+
+    @approve_now.validator
+    @total
+    def _check_approve(self, act: RawValue = NOTHING) -> None:
+        check(self._run, "approve", act)
+
+    @workflow.update(name="reject", description="As the signal; answered at once, or refused with the reason.")
+    @total
+    def reject_now(self, act: RawValue = NOTHING) -> Answer:
+        """Let the model know that a call was not run, and why; raises `ApplicationError` when that can't be."""
+        return answer(self._run, "reject", act)
+
+    @reject_now.validator
+    @total
+    def _check_reject(self, act: RawValue = NOTHING) -> None:
+        check(self._run, "reject", act)
+
+    @workflow.update(name="settle", description="As the signal; answered at once, or refused with the reason.")
+    @total
+    def settle_now(self, act: RawValue = NOTHING) -> Answer:
+        """Say whether a call took effect whose end was not seen; raises `ApplicationError` when that can't be."""
+        return answer(self._run, "settle", act)
+
+    @settle_now.validator
+    @total
+    def _check_settle(self, act: RawValue = NOTHING) -> None:
+        check(self._run, "settle", act)
+
+    @workflow.update(name="resume", description="As the signal; answered at once, or refused with the reason.")
+    @total
+    def resume_now(self, act: RawValue = NOTHING) -> Answer:
+        """Go on after a pause; raises `ApplicationError` when that can't be."""
+        return answer(self._run, "resume", act)
+
+    @resume_now.validator
+    @total
+    def _check_resume(self, act: RawValue = NOTHING) -> None:
+        check(self._run, "resume", act)
 
     @workflow.signal(dynamic=True, description="Any other signal is refused, and the refusal recorded.")
     def unknown(self, name: str, _sent: Sequence[RawValue]) -> None:

@@ -55,7 +55,7 @@ RUN_INPUT: TypeAdapter[AgentInput | Continued] = TypeAdapter(
     Annotated[Annotated[AgentInput, Tag("start")] | Annotated[Continued, Tag("continued")], Discriminator(_kind)]
 )
 
-Handler = TypeVar("Handler", bound=Callable[..., None])
+Handler = TypeVar("Handler", bound=Callable[..., object])
 Input = TypeVar("Input")
 Output = TypeVar("Output")
 
@@ -67,8 +67,8 @@ def total(handler: Handler) -> Handler:
     """
 
     @wraps(handler)
-    def tolerant(self: object, *sent: object) -> None:
-        handler(self, _only(sent))
+    def tolerant(self: object, *sent: object) -> object:
+        return handler(self, _only(sent))
 
     return tolerant  # type: ignore[return-value]  # the same signature, by __wrapped__, which Temporal reads
 

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
@@ -33,11 +34,14 @@ with workflow.unsafe.imports_passed_through():
     from workflows.held import HeldState
 
 SIGNALS_PER_GENERATION = 2000
-"""After so many signals a run goes on in a new Temporal run: at 10,000 Temporal refuses any further one."""
+UPDATES_PER_GENERATION = 500
+"""After so many a run goes on in a new Temporal run: at 10,000 signals or 2,000 updates Temporal refuses more."""
 
 CARRIED_TAIL_BYTES = 512
 CARRYING_COMMITS = 5
 """Before it is handed on, the tail is written until next to nothing is left of it; acts may come in all the while."""
+
+ANSWERING = timedelta(milliseconds=1)
 
 CLOSINGS = 10
 """So often an ended journal is written on, behind acts that come in: who never stops sending can not keep a run."""
@@ -49,6 +53,10 @@ class Run(HeldState):
     def __init__(self, before: Continued | None) -> None:
         super().__init__(before)
         self.signals = 0
+        self.updates = 0
+        self.leaving = False
+        """Whether the run goes on in a new Temporal run in this moment: no update is taken any more."""
+        self._accepted_at = 0
         self._generation = before.generation if before else 1
         self._calls = Calls(self)
 
@@ -128,7 +136,13 @@ class Run(HeldState):
         """Say whether to go on in a new Temporal run: the history is long, and nothing is under way."""
         info = workflow.info()
         long = info.is_continue_as_new_suggested() or info.get_current_history_length() >= spec.events_per_generation
-        return (long or self.signals >= SIGNALS_PER_GENERATION) and not self._calls
+        many = self.signals >= SIGNALS_PER_GENERATION or self.updates >= UPDATES_PER_GENERATION
+        return (long or many) and not self._calls
+
+    def accepted(self) -> None:
+        """Take note that an update was accepted, and in which task."""
+        self.updates += 1
+        self._accepted_at = workflow.info().get_current_history_length()
 
     async def _continue(self, spec: RunSpec) -> None:
         """Write the tail, and hand all that the workflow knows to a new Temporal run; handlers end at once here."""
@@ -138,6 +152,10 @@ class Run(HeldState):
             if not await self._commit(spec, calls) or self.state.tail_bytes <= CARRIED_TAIL_BYTES:
                 break
         await workflow.wait_condition(workflow.all_handlers_finished)
+        self.leaving = True
+        if self._accepted_at == workflow.info().get_current_history_length():
+            # An update that is answered in the same task as the change might be applied once more after it.
+            await workflow.sleep(ANSWERING, summary="answers before it goes on in a new Temporal run")
         workflow.continue_as_new(Continued(spec=spec, state=self.state, generation=self._generation + 1))
 
     async def close(self, spec: RunSpec, finish: Finish) -> RunResult:

@@ -34,6 +34,9 @@ NOT_DONE_SECONDS = 1.0
 
 VERIFY_ATTEMPTS = 6
 
+AROUND_A_TOOL = timedelta(minutes=5)
+"""An attempt's time beside the tool's own timeout, which its worker keeps: for a blob store that is slow or away."""
+
 QUEUE_PATIENCE = timedelta(hours=1)
 """So long a call waits for a worker of its tool's own task queue; then the run pauses and says so."""
 
@@ -120,7 +123,7 @@ async def _attempted(spec: RunSpec, policy: ToolPolicy, work: _Work, result_type
                 activity_id=f"{work.activity_id}-again-{lost}" if lost else work.activity_id,
                 task_queue=policy.task_queue,
                 schedule_to_start_timeout=QUEUE_PATIENCE if policy.task_queue else None,
-                start_to_close_timeout=policy.timeout,
+                start_to_close_timeout=policy.timeout + AROUND_A_TOOL,
                 heartbeat_timeout=policy.heartbeat or spec.heartbeat_timeout,
                 retry_policy=tool_retry(work.attempts),
                 cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,

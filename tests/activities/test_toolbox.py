@@ -290,6 +290,12 @@ def test_a_wrong_declaration_fails_at_once_and_names_the_cure(function: Callable
         ({"effect": "read", "timeout": timedelta()}, "above zero"),
         ({"effect": "read", "timeout": 30}, "timedelta"),
         ({"effect": "read", "timeout": SHORT, "approval": "never"}, "use one of auto, ask"),
+        ({"effect": "write", "timeout": SHORT, "attempts": 2}, "a write is started once"),
+        ({"effect": "read", "timeout": SHORT, "attempts": 0}, "attempts: Input should be greater than"),
+        ({"effect": "read", "timeout": SHORT, "at_once": 0}, "at_once: Input should be greater than"),
+        ({"effect": "read", "timeout": SHORT, "heartbeat": timedelta()}, "heartbeat must be a timedelta above zero"),
+        ({"effect": "read", "timeout": SHORT, "verify": stranger}, "verify is for a write"),
+        ({"effect": "write", "timeout": SHORT, "verify": stranger}, "stranger must take the same parameters"),
     ],
 )
 def test_a_wrong_policy_fails_at_once(declared: dict[str, Any], cure: str) -> None:

@@ -89,7 +89,7 @@ async def test_an_error_is_raised_with_its_verdict_and_harms_nothing_else(
     assert len(caught.value.message) < 5000
 
 
-@pytest.mark.parametrize("name", ["StoreUnavailable", "BlobMissing", "NotDone", "InputError", "Timeout"])
+@pytest.mark.parametrize("name", ["StoreUnavailable", "BlobMissing", "NotDone", "InputError", "TimedOut"])
 async def test_an_error_of_a_library_is_never_taken_for_one_of_ours(calling: Calling, name: str) -> None:
     """The run would take a write for one that could not even begin, and start it again."""
     error = type(name, (Exception,), {"__module__": "somelib.errors"})("lost the connection")
@@ -398,3 +398,28 @@ async def test_what_a_tool_told_last_stays_in_its_heartbeats(calling: Calling) -
     calling.toolbox = Toolbox([works])
     await calling.call("works")
     assert beats[-1] == ("half done",)
+
+
+async def test_a_tool_that_does_not_end_in_its_time_is_stopped_and_named(calling: Calling) -> None:
+    """Its own timeout is kept where it runs; what it raises by itself is an error of its own."""
+    stopped = threading.Event()
+
+    @tool(effect="read", timeout=timedelta(milliseconds=200))
+    def sleeps(*, context: ToolContext) -> None:
+        """Sleep until it is told to stop."""
+        while not context.cancelled:
+            time.sleep(0.01)
+        stopped.set()
+
+    @tool(effect="read", timeout=SHORT)
+    def gives_up() -> None:
+        """Raise what looks like a timeout of somebody else's."""
+        raise TimeoutError("the printer did not answer")
+
+    calling.toolbox = Toolbox([sleeps, gives_up])
+    with pytest.raises(ApplicationError, match=r"sleeps did not end within 0\.2 seconds") as late:
+        await calling.call("sleeps")
+    assert (late.value.type, late.value.non_retryable, stopped.is_set()) == ("TimedOut", False, True)
+    with pytest.raises(ApplicationError, match="the printer did not answer") as own:
+        await calling.call("gives_up")
+    assert own.value.type == "TimeoutError"

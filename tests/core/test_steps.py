@@ -46,6 +46,18 @@ def test_no_more_calls_run_at_once_than_the_limit() -> None:
     assert next_step(run, state, NOW) == RunCalls(calls=(call("t1c2"),))
 
 
+def test_calls_of_a_group_take_turns_while_others_run() -> None:
+    """As many as the group allows, over all its tools; the order of the calls is kept."""
+    group = {"group": "warehouse", "at_once": 1}
+    run = spec(policy("look"), *(policy(name).model_copy(update=group) for name in ("fetch", "count")))
+    state = after(OPEN_STATE, reply(1, call("t1c1", "fetch"), call("t1c2", "count"), call("t1c3"), call("t1c4")))
+    assert next_step(run, state, NOW) == RunCalls(calls=(call("t1c1", "fetch"), call("t1c3"), call("t1c4")))
+    state = started(state, ["t1c1", "t1c3", "t1c4"])
+    assert next_step(run, state, NOW) == Wait()
+    state = after(state, finished("t1c1"))
+    assert next_step(run, state, NOW) == RunCalls(calls=(call("t1c2", "count"),))
+
+
 def test_the_next_turn_comes_when_all_calls_have_ended() -> None:
     """The model is asked again with all results."""
     state = started(after(OPEN_STATE, reply(1, call("t1c1"), call("t1c2"))), ["t1c1", "t1c2"])
