@@ -38,7 +38,8 @@ from infra.models import Models, choose_default_model
 from infra.patience import PatientBlobStore
 from infra.process import leave
 from infra.s3 import S3BlobStore
-from infra.settings import Settings, load_settings
+from infra.secrets import EnvironmentSecrets
+from infra.settings import Settings, forget_secrets, load_settings
 from infra.temporal import connect
 from workflows.agent import Agent
 
@@ -127,6 +128,7 @@ def _tool_calls(settings: Settings, toolbox: Toolbox, storage: Storage) -> ToolC
         data_dir=settings.data_dir,
         cache_bytes=settings.artifact_cache_bytes,
         threads=ThreadPoolExecutor(settings.max_concurrent_activities + SPARE_THREADS, "tool"),
+        secrets=EnvironmentSecrets.from_settings(settings),
     )
 
 
@@ -187,6 +189,7 @@ def main() -> int:
     """Run the worker and return its exit code."""
     try:
         settings = load_settings()
+        forget_secrets()
         configure_logging(settings)
         asyncio.run(run_worker(settings))
     except PerdureError as error:

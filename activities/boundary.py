@@ -18,6 +18,7 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 
+from activities.secrets import redacted
 from core import errors
 from core.content import clean, cut, one_line
 from core.errors import PerdureError
@@ -85,7 +86,7 @@ def as_failure(error: Exception) -> ApplicationError:
     """
     if isinstance(error, ApplicationError):
         return ApplicationError(
-            cut(clean(error.message), ERROR_BYTES),
+            cut(clean(redacted(error.message)), ERROR_BYTES),
             type=_foreign(error.type or "ApplicationError", "tool"),
             non_retryable=error.non_retryable,
             next_retry_delay=error.next_retry_delay,
@@ -103,18 +104,18 @@ def as_failure(error: Exception) -> ApplicationError:
 
 def _foreign(kind: str, source: str) -> str:
     """Return the name of an error that is not ours."""
-    return one_line(clean(f"{source}.{kind}" if kind in OURS else kind))
+    return one_line(clean(redacted(f"{source}.{kind}" if kind in OURS else kind)))
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error's text, safe to send: cleaned, cut, and naming the class when the text is no sentence of ours."""
+    """Return an error's text, safe to send: no secrets, cut, and naming the class when it is no sentence of ours."""
     try:
         text = str(error)
     except Exception as unprintable:  # noqa: BLE001 - a tool's exception may raise anything in __str__
         text = f"(its text can't be printed: {type(unprintable).__name__})"
     if not isinstance(error, PerdureError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return cut(clean(text), ERROR_BYTES)
+    return cut(clean(redacted(text)), ERROR_BYTES)
 
 
 def log_ids(turn: int | None) -> dict[str, str | int]:

@@ -8,6 +8,8 @@ raised in its thread; one that can't be reached at all, in a long call to C, is 
 import asyncio
 import contextvars
 import ctypes
+import os
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
@@ -19,10 +21,14 @@ from activities.boundary import error_text
 
 Result = TypeVar("Result")
 
-POLITE_SECONDS = 1.0
-"""How long a cancelled tool in a thread may take to end by itself; then an exception is raised in it."""
+POLITE_SECONDS = 1.5
+"""How long a cancelled tool in a thread may take to end by itself (longer than a command of its may take); then an
+exception is raised in it."""
 STOP_SECONDS = 2.0
 """How long it is waited for after that; then it is left behind."""
+LOOK_SECONDS = 0.05
+FORKED = 70
+"""Exit code of a forked worker that comes back from the tool that forked it."""
 
 
 class ToolCrashed(Exception):
@@ -33,42 +39,65 @@ class Interrupted(BaseException):
     """Raised inside a tool that was cancelled and goes on; no `except Exception` takes it for an error."""
 
 
-class Interruptible(Generic[Result]):
-    """Work in a thread, into which an exception can be raised. What it raises is returned: nothing ends the thread."""
+class Reach:
+    """Work of a tool's in a thread, into which `Interrupted` can be raised: in this work, once, and nowhere else."""
 
-    def __init__(self, work: Callable[[], Result]) -> None:
-        self._work = work
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._thread: int | None = None
 
-    def __call__(self) -> Result | Exception:
-        """Do the work, and return what it returned or raised."""
+    def inside(self, work: Callable[[], Result]) -> Result:
+        """Do the work; afterwards nothing comes any more that was meant for it.
+
+        A process that the work forked, and in which it returns, too, ends here: it is a copy of the whole worker.
+        """
+        process = os.getpid()
         try:
-            with self._lock:
-                self._thread = threading.get_ident()
-            return contained(self._work)
-        except Interrupted as error:
-            return harmless(error)
-        finally:
-            self._leave()
-
-    def interrupt(self) -> None:
-        """Raise `Interrupted` in the work, if it still runs; it arrives with its next line of Python."""
-        with self._lock:
-            if self._thread is not None:
-                raise_in(self._thread, Interrupted)
-
-    def _leave(self) -> None:
-        """See to it that no exception comes after the work: it would hit whoever has the thread next."""
-        while True:
             try:
                 with self._lock:
-                    if self._thread is not None:
-                        raise_in(self._thread, None)
-                    self._thread = None
-            except Interrupted:
-                continue
-            return
+                    self._thread = threading.get_ident()
+                return work()
+            finally:
+                if os.getpid() != process:
+                    os._exit(FORKED)
+                self._leave()
+        except Interrupted:
+            self._leave()  # it may have come up on the way out, before all of that was done; there is no second one
+            raise
+
+    def interrupt(self) -> bool:
+        """Raise `Interrupted` in the work, where it runs Python next; say whether that was done: else ask again.
+
+        Never in the middle of a log line: the lock of the logs, which the whole worker needs, would stay taken.
+        """
+        with self._lock:
+            thread = self._thread
+            if thread is None or _logs(thread):
+                return False
+            self._thread = None
+            raise_in(thread, Interrupted)
+            return True
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._thread = None
+            raise_in(threading.get_ident(), None)
+
+
+class Interruptible(Generic[Result]):
+    """Work in a thread that can be interrupted. What it raises is returned: nothing ends the thread."""
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self._work = work
+        self._reach = Reach()
+
+    def __call__(self) -> Result | Exception:
+        """Do the work, and return what it returned or raised."""
+        return contained(lambda: self._reach.inside(self._work))
+
+    def interrupt(self) -> bool:
+        """Raise `Interrupted` in the work, if it still runs; say whether that was done."""
+        return self._reach.interrupt()
 
 
 async def run_in_thread(
@@ -98,16 +127,29 @@ async def run_in_thread(
 
 
 async def _ended(waiting: "asyncio.Future[Result | Exception]", interruptible: Interruptible[Result]) -> None:
+    """Wait for the end of work that was told to stop, and interrupt it when it does not listen."""
     await asyncio.wait([waiting], timeout=POLITE_SECONDS)
-    if not waiting.done():
-        interruptible.interrupt()
-        await asyncio.wait([waiting], timeout=STOP_SECONDS)
+    interrupted = False
+    for _ in range(int(STOP_SECONDS / LOOK_SECONDS)):
+        if waiting.done():
+            return
+        interrupted = interrupted or interruptible.interrupt()
+        await asyncio.wait([waiting], timeout=LOOK_SECONDS)
 
 
 def raise_in(thread: int, error: type[BaseException] | None) -> None:
     """Let an exception come up in a thread, or take back one that has not come up yet (None)."""
     what = ctypes.py_object(error) if error is not None else None
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), what)
+
+
+def _logs(thread: int) -> bool:
+    frame = sys._current_frames().get(thread)  # noqa: SLF001 - the documented way to look at another thread
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "logging":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def contained(work: Callable[[], Result]) -> Result | Exception:
@@ -142,5 +184,5 @@ def harmless(error: BaseException) -> Exception:
     if isinstance(error, Exception) and not isinstance(error, StopIteration | StopAsyncIteration | CancelledError):
         return error
     if isinstance(error, Interrupted):
-        return ToolCrashed("the tool was interrupted: it went on after its cancel, or it blocked the event loop")
+        return ToolCrashed("the tool was interrupted: it went on after its cancel")
     return ToolCrashed(f"the tool raised {error_text(error)}")

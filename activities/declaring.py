@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from activities.signatures import Signature, WrongDeclaration
 from core.errors import InputError
+from core.redaction import SECRET_NAME
 from core.tools import Approval, Effect, ToolPolicy
 
 Parameters = ParamSpec("Parameters")
@@ -84,7 +85,7 @@ def tool(  # noqa: PLR0913 - each is a word of the declaration, given by name
         verify: For a `write`: finds out whether a call whose end was not seen has taken effect. Same parameters. It
             returns what the call would have returned, or raises `NotDone` when nothing happened; whatever else it
             raises lets a person be asked. It only reads, and is repeated on errors.
-        secrets: Names of the secrets that it may read by `context.secret(NAME)`.
+        secrets: Names of the secrets that it may read by `context.secret(NAME)`; an agent's file may say which.
 
     Raises:
         InputError: the function can't be a tool as it stands; the text names file, function and cure.
@@ -108,6 +109,7 @@ def tool(  # noqa: PLR0913 - each is a word of the declaration, given by name
             )
             signature = Signature(function)
             _check_repeats(policy, signature, verify)
+            _check_secrets(secrets)
             return Tool(function, policy, signature, verify, tuple(secrets))
         except WrongDeclaration as error:
             raise InputError(f"{place(function)}: {error}") from None
@@ -145,6 +147,16 @@ def _check_repeats(policy: ToolPolicy, signature: Signature, verify: Callable[..
         raise WrongDeclaration(f"verify is for a write; a {policy.effect} is simply repeated: leave verify out")
     if not signature.accepts(verify):
         raise WrongDeclaration(f"{verify.__name__} must take the same parameters: it is called with the same arguments")
+
+
+def _check_secrets(secrets: Sequence[object]) -> None:
+    cure = 'give names of at most 64 letters, digits and _, such as secrets=("api_token",)'
+    if isinstance(secrets, str):
+        raise WrongDeclaration(f"its secrets are one text; {cure}")
+    # What is no name may be a value: it is not repeated.
+    for number, name in enumerate(secrets, start=1):
+        if not (isinstance(name, str) and SECRET_NAME.fullmatch(name)):
+            raise WrongDeclaration(f"number {number} of its secrets is no name; {cure}")
 
 
 def place(function: Callable[..., object]) -> str:

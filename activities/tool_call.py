@@ -7,7 +7,7 @@ by the tool's effect. Whatever a tool does (raise anything, exit, return megabyt
 |---|---|
 | wrong arguments, `InputError`, `Failed` | a failed result with the text |
 | `NotDone`, `StoreUnavailable` | raised; retried by Temporal |
-| `StoreRefused`, `BlobMissing`, `BlobCorrupt` | raised; not retried: the run pauses |
+| `StoreRefused`, `BlobMissing`, `BlobCorrupt`, `SecretMissing` | raised; not retried: the run pauses |
 | any of the store's, in or after a `write` that has begun | never a reason to run it again: see `_run`, `_stored` |
 | anything else, `SystemExit` and `KeyboardInterrupt` too | raised; retried within the attempts of the effect |
 """
@@ -32,6 +32,7 @@ from activities.boundary import bordered, error_text, tell
 from activities.containment import ToolCrashed, run_in_thread
 from activities.downloads import Downloads
 from activities.outputs import Prepared, prepare, store
+from activities.secrets import hide, read_secrets
 from activities.signatures import CONTEXT
 from activities.tool_context import ToolContext
 from activities.tool_loop import ToolLoop
@@ -39,7 +40,8 @@ from activities.toolbox import AnyTool, Toolbox
 from activities.workspace import UNUSED_DAYS, Workspace, WorkspaceFolders, sweep
 from core.artifacts import Artifacts
 from core.content import inline
-from core.errors import Failed, InputError, NotDone, StorageError
+from core.errors import Failed, InputError, NotDone, SecretMissing, StorageError, TimedOut
+from core.ports import SecretSource
 from core.runs import ToolInput
 from core.storage import Storage
 from core.tools import ToolOutcome, Verified, verify_activity
@@ -54,9 +56,19 @@ class ToolCalls:
     `cache_bytes`) and the folders of running attempts; all of it can be made again.
     """
 
-    def __init__(self, toolbox: Toolbox, storage: Storage, data_dir: Path, threads: Executor, cache_bytes: int) -> None:
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        storage: Storage,
+        data_dir: Path,
+        threads: Executor,
+        cache_bytes: int,
+        *,
+        secrets: SecretSource,
+    ) -> None:
         self._toolbox = toolbox
         self._storage = storage
+        self._secrets = secrets
         self._threads = threads
         self._loop = ToolLoop()
         self._downloads = Downloads(data_dir / "cache" / "artifacts", cache_bytes)
@@ -89,9 +101,9 @@ class ToolCalls:
             artifacts = self._storage.artifacts(call.run.scope)
             arguments = tool.signature.parse(await artifacts.read_text(call.call.arguments))
             try:
-                async with self._context(call) as context:
-                    prepared = await self._called(verify, arguments, context, keep_late=False)
-                    content, made = await store(prepared, artifacts)
+                async with self._context(tool, call) as context:
+                    prepared = await _in_time(tool, self._called(verify, arguments, context, keep_late=False))
+                    content, made = await store(prepared, context.artifacts)
             except NotDone as error:
                 return Verified(verdict="not_done", why=error_text(error))
             except (InputError, Failed) as error:
@@ -119,9 +131,9 @@ class ToolCalls:
             problem = call.call.problem or self._toolbox.problem(tool.name, arguments)
             if problem is not None:
                 return _failed(problem)
-            async with self._context(call) as context:
+            async with self._context(tool, call) as context:
                 prepared = await self._run(tool, tool.signature.parse(arguments), context)
-                return await self._stored(tool, prepared, artifacts)
+                return await self._stored(tool, prepared, context.artifacts)
         except (InputError, Failed) as error:
             return _failed(error_text(error))
 
@@ -136,9 +148,12 @@ class ToolCalls:
         return ToolOutcome(content=content, artifacts=made)
 
     @asynccontextmanager
-    async def _context(self, call: ToolInput) -> AsyncIterator[ToolContext]:
-        artifacts = self._storage.artifacts(call.run.scope)
+    async def _context(self, tool: AnyTool, call: ToolInput) -> AsyncIterator[ToolContext]:
         journal = self._storage.journal(call.run.scope)
+        references = (await journal.configuration(call.opening)).agent.secrets if tool.secrets else {}
+        secrets = await read_secrets(self._secrets, tool.secrets, references)
+        redaction = hide(secrets)
+        artifacts = self._storage.artifacts(call.run.scope, redaction)
         own = self._attempts / uuid.uuid4().hex
         folders = WorkspaceFolders(self._workspaces, call.run.scope, own / "artifacts")
         context = ToolContext(
@@ -150,6 +165,8 @@ class ToolCalls:
             own_folder=own,
             loop=asyncio.get_running_loop(),
             beat=_in_this_context(tell),
+            secrets=secrets,
+            redaction=redaction,
         )
         try:
             yield context
@@ -161,8 +178,9 @@ class ToolCalls:
     async def _run(self, tool: AnyTool, arguments: Mapping[str, Any], context: ToolContext) -> Prepared:
         """Run the tool. What a write did before storage failed in it is not known: no reason to run it again."""
         try:
-            return await self._called(tool.function, arguments, context, keep_late=tool.effect == "write")
-        except StorageError as error:
+            keep_late = tool.effect == "write"
+            return await _in_time(tool, self._called(tool.function, arguments, context, keep_late=keep_late))
+        except (StorageError, SecretMissing) as error:
             if tool.effect != "write":
                 raise
             raise ToolCrashed(f"storage failed while the tool ran: {error_text(error)}") from error
@@ -180,6 +198,23 @@ class ToolCalls:
             value = await self._loop.run(lambda: function(**given), name, context.stopped)
             work = lambda: prepare(value, name, context.own_folder)  # noqa: E731 - the other
         return await run_in_thread(self._threads, work, context.stopped, keep_late=keep_late)
+
+
+async def _in_time(tool: AnyTool, work: Awaitable[Prepared]) -> Prepared:
+    """Await work of a tool's at most as long as its timeout; storing what it returned is not its own time.
+
+    Raises:
+        TimedOut: it did not end; it was told to, and left behind when that did not help.
+    """
+    seconds = tool.policy.timeout.total_seconds()
+    time_limit = asyncio.timeout(seconds)
+    try:
+        async with time_limit:
+            return await work
+    except TimeoutError:
+        if not time_limit.expired():
+            raise
+        raise TimedOut(f"{tool.name} did not end within {seconds:g} seconds") from None
 
 
 def _in_this_context(function: Callable[[str], None]) -> Callable[[str], None]:

@@ -3,17 +3,20 @@
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from temporalio.exceptions import CancelledError
 
+from activities.processes import Command, Completed, Options
 from activities.workspace import Workspace
 from core.artifacts import Artifacts
 from core.content import clean, one_line
 from core.entries import RunRef
+from core.errors import InputError
+from core.redaction import NO_SECRETS, Redaction
 
 Value = TypeVar("Value")
 
@@ -50,6 +53,9 @@ class ToolContext:
     loop: asyncio.AbstractEventLoop = field(repr=False)
     beat: Callable[[str], None] = field(repr=False)
     stopped: threading.Event = field(default_factory=threading.Event, repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    redaction: Redaction = field(default=NO_SECRETS, repr=False)
+    """Keeps the secrets out of what the tool tells."""
 
     @property
     def folder(self) -> Path:
@@ -67,9 +73,22 @@ class ToolContext:
         """Whether the tool is to stop: the run was cancelled, the time is over, or the worker shuts down."""
         return self.stopped.is_set()
 
+    def secret(self, name: str) -> str:
+        """Return a secret that the tool declares. Where a text that leaves the tool has it, its name stands instead.
+
+        Raises:
+            InputError: the tool does not declare it.
+        """
+        if name not in self.secrets:
+            declared = ", ".join(self.secrets) or "none"
+            raise InputError(
+                f"secret {name!r} is not declared: name it in @tool(..., secrets=(...)); it has {declared}"
+            )
+        return self.secrets[name]
+
     def heartbeat(self, text: str) -> None:
         """Tell how far the tool is, in one line that people see while it runs."""
-        line = one_line(clean(text), 200)
+        line = one_line(clean(self.redaction.apply(text)), 200)
         self.loop.call_soon_threadsafe(self.beat, line)
 
     def check(self) -> None:
@@ -89,6 +108,21 @@ class ToolContext:
                 future.cancel()
                 self.check()
         return future.result()
+
+    def run_command(self, command: Sequence[str | Path], **options: Unpack[Options]) -> Completed:
+        """Run a command, given word by word, and wait for its end; nothing that it starts outlives the call.
+
+        Raises:
+            Failed: it can't be started; or `check` is set, and its exit code is not 0.
+            TimeoutError: its `timeout` was over.
+        """
+        if _on_a_loop():
+            raise RuntimeError("context.run_command is for sync tools; in an async tool: await run_command_async")
+        return Command(command, **options).run(self.folder, self.check)
+
+    async def run_command_async(self, command: Sequence[str | Path], **options: Unpack[Options]) -> Completed:
+        """Do the same from an async tool."""
+        return await Command(command, **options).run_async(self.folder)
 
 
 def _on_a_loop() -> bool:

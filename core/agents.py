@@ -1,16 +1,19 @@
 """An agent as its file says, and as it is pinned when a run starts."""
 
+import re
 from typing import Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from core.content import Content
 from core.frozen import Frozen
 from core.redaction import SECRET_NAME
 from core.tools import Approval
 
-SECRET = "secret:"
+REFERENCE = "secret:"
 """What stands before the name of a secret."""
+_REFERENCE = re.compile(REFERENCE + SECRET_NAME.pattern)
+_CURE = f"write LOCAL_NAME: {REFERENCE}NAME, and give its value to the workers: a secret is never written here"
 
 
 class Limits(Frozen):
@@ -52,6 +55,8 @@ class Context(Frozen):
 class AgentHeader(Frozen):
     """The front matter of an agent's file."""
 
+    model_config = ConfigDict(hide_input_in_errors=True)
+
     name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")
     description: str = Field(min_length=1, max_length=400)
     model: str | None = Field(default=None, min_length=1, max_length=200)
@@ -65,19 +70,14 @@ class AgentHeader(Frozen):
     @field_validator("secrets", mode="before")
     @classmethod
     def _secrets_are_named(cls, secrets: object) -> object:
-        """Refuse what is no reference. It may be a secret: no text repeats it, so that no other check comes first."""
-        cure = f"write NAME: {SECRET}OTHER_NAME, and put the value where the workers find it: a secret is never written here"
+        """Refuse what is no reference, before any other check: it may be a secret, and no text may repeat it."""
         if not isinstance(secrets, dict):
-            raise ValueError(f"must be names with references; {cure}")  # noqa: TRY004 - pydantic wants a ValueError
-        for number, (name, value) in enumerate(secrets.items(), start=1):
+            raise ValueError(f"must be names with references; {_CURE}")  # noqa: TRY004 - pydantic wants a ValueError
+        for number, (name, reference) in enumerate(secrets.items(), start=1):
             if not (isinstance(name, str) and SECRET_NAME.fullmatch(name)):
-                raise ValueError(f"the name of number {number} is none: letters, digits and _, at most 64; {cure}")
-            if not (
-                isinstance(value, str)
-                and SECRET_NAME.fullmatch(value.removeprefix(SECRET))
-                and value.startswith(SECRET)
-            ):
-                raise ValueError(f"{name} is no reference; {cure}")
+                raise ValueError(f"what stands before the colon of number {number} is no name; {_CURE}")
+            if not (isinstance(reference, str) and _REFERENCE.fullmatch(reference)):
+                raise ValueError(f"{name} is no reference; {_CURE}")
         return secrets
 
     @field_validator("tools")

@@ -77,7 +77,7 @@ class ChatModel(Protocol):
 
 
 class SecretSource(Protocol):
-    """Where the secrets of tools are: passwords and keys, by name. Asked anew for each call, so that they may change."""
+    """Where the secrets of tools are: passwords and keys, by name. Asked anew for each call: they may change."""
 
     def secret(self, name: str) -> str:
         """Return a secret's value. May read a small file: not for an event loop.

@@ -17,6 +17,7 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from temporalio import activity, workflow
 from temporalio.exceptions import ApplicationError
 
+from core.redaction import Redaction, too_short
 from infra.settings import MASK, Settings
 
 # Which of Temporal's fields are kept, and under which name; namespace and task queue are the same on every line.
@@ -47,6 +48,9 @@ _NO_EXTRAS = {
 # Libraries that write a line per request, or whose debug lines hold signed headers.
 _QUIET = ("boto3", "botocore", "s3transfer", "urllib3", "httpx", "httpx2", "httpcore", "httpcore2", "asyncio")
 _SHORTEST_SECRET_CHARACTERS = 6
+# The secrets of tools that this process knows, by value: as the logs are, for all of it. The oldest go.
+_TOOL_SECRETS: dict[str, Redaction] = {}
+_MOST_TOOL_SECRETS = 1000
 
 
 class _Handler(logging.StreamHandler[TextIO]):
@@ -68,11 +72,24 @@ class _MaskingFormatter(structlog.stdlib.ProcessorFormatter):
         line = super().format(record)
         for secret in self._secrets:
             line = line.replace(secret, MASK)
+        for redaction in tuple(_TOOL_SECRETS.values()):
+            line = redaction.apply(line)
         return line
+
+
+def never_log(name: str, value: str) -> None:
+    """Have a secret of tools written as `[secret NAME]` in all lines from now on; too short a one can't be hidden."""
+    if value in _TOOL_SECRETS or too_short(value):
+        return
+    _TOOL_SECRETS[value] = Redaction.of({name: value})
+    for oldest in list(_TOOL_SECRETS)[:-_MOST_TOOL_SECRETS]:
+        _TOOL_SECRETS.pop(oldest, None)
 
 
 def configure_logging(settings: Settings, stream: TextIO | None = None) -> None:
     """Send all log lines to `stream` (None: stderr): on a terminal for people, else JSON lines. Idempotent."""
+    for name, value in settings.named_secrets.items():
+        never_log(name, value.get_secret_value())
     stream = stream or sys.stderr
     console = settings.log_format == "console" or (settings.log_format == "auto" and stream.isatty())
     before: list[Processor] = [

@@ -14,10 +14,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal, Self
-from urllib.parse import urlsplit
 
 from pydantic import (
-    AfterValidator,
     AliasGenerator,
     BeforeValidator,
     Field,
@@ -31,54 +29,16 @@ from pydantic_settings import BaseSettings, DotEnvSettingsSource, PydanticBaseSe
 from temporalio.envconfig import ClientConfigProfile
 
 from core.errors import InputError
+from infra.setting_kinds import Bucket, Count, Names, Packages, Port, Seconds, Url
 from infra.temporal_profile import leads_elsewhere, temporal_profile
 
 STACK_FILE = "stack.env"
 MASK = "********"
 DEFAULT_TEMPORAL_ADDRESS = "localhost:7233"
 _PREFIX = "PERDURE_"
+NAMED_PREFIX = "PERDURE_SECRET_"
+"""What stands before the name of a secret of tools; they are no settings, and never shown."""
 _SECRET_NAMES = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL")
-
-
-def _seconds(value: object) -> object:
-    try:
-        seconds = value if isinstance(value, timedelta) else timedelta(seconds=float(str(value)))
-    except (ValueError, OverflowError):
-        seconds = timedelta(0)
-    if seconds <= timedelta(0):
-        raise ValueError("must be a number of seconds above 0, such as 10 or 2.5")
-    return seconds
-
-
-def _names(value: object) -> object:
-    return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-
-def _packages(value: object) -> object:
-    names = _names(value)
-    for name in names if isinstance(names, tuple) else ():
-        if not all(part.isidentifier() for part in str(name).split(".")):
-            raise ValueError(f"{name!r} is no dotted package name such as mycompany.tools")
-    return names
-
-
-def _url(value: str) -> str:
-    parts = urlsplit(value)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("must be an address such as https://s3.example.com or http://127.0.0.1:8333")
-    return value
-
-
-def _bucket(value: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", value):
-        raise ValueError("must have 3 to 63 characters: a-z, 0-9, '-' and '.', a letter or digit at both ends")
-    return value
-
-
-Seconds = Annotated[timedelta, BeforeValidator(_seconds)]
-Port = Annotated[int, Field(gt=0, lt=65536)]
-Count = Annotated[int, Field(gt=0)]
-Url = Annotated[str, AfterValidator(_url)]
 
 
 def _variable(field: str) -> str:
@@ -107,7 +67,7 @@ class Settings(BaseSettings):
     # Where things lie: folders relative to the working directory, and packages with tools besides `activities.tools`.
     data_dir: Path = Path(".local")
     agents_dir: Path = Path("agents")
-    tools: Annotated[tuple[str, ...], BeforeValidator(_packages)] = ()
+    tools: Packages = ()
 
     # Temporal: the connection comes from `temporalio.envconfig`, not from PERDURE_* variables.
     temporal: InstanceOf[ClientConfigProfile] = Field(
@@ -115,11 +75,11 @@ class Settings(BaseSettings):
     )
     # A worker serves `task_queue`, and of the task queues that tools have of their own those that are named.
     task_queue: str = Field(default="perdure", min_length=1)
-    tool_queues: Annotated[tuple[str, ...], BeforeValidator(_names)] = ()
+    tool_queues: Names = ()
 
     # S3. No endpoint means AWS; no credentials mean boto3's own chain (profile, role, ...).
     s3_endpoint_url: Url | None = None
-    s3_bucket: Annotated[str, AfterValidator(_bucket)] = "perdure"
+    s3_bucket: Bucket = "perdure"
     s3_region: str = Field(default="us-east-1", min_length=1)
     s3_access_key_id: SecretStr | None = None
     s3_secret_access_key: SecretStr | None = None
@@ -133,6 +93,12 @@ class Settings(BaseSettings):
     anthropic_api_key: SecretStr | None = Field(default=None, validation_alias="ANTHROPIC_API_KEY")
     openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY")
     openai_base_url: Url | None = Field(default=None, validation_alias="OPENAI_BASE_URL")
+
+    # What tools read by `context.secret(...)`: PERDURE_SECRET_NAME by its name in upper case, and a folder of files.
+    named_secrets: Mapping[str, SecretStr] = Field(
+        default={}, validation_alias="named_secrets", repr=False, exclude=True
+    )
+    secrets_dir: Path | None = None
 
     # How fast a dead worker is noticed: in a tool, between steps, and on its own queue.
     heartbeat_timeout: Seconds = timedelta(seconds=10)
@@ -179,7 +145,7 @@ class Settings(BaseSettings):
 _VARIABLES = {
     str(field.validation_alias): name
     for name, field in Settings.model_fields.items()
-    if name not in {"temporal", "origins"}
+    if name not in {"temporal", "origins", "named_secrets"}
 }
 
 
@@ -199,7 +165,12 @@ def load_settings(environment: Mapping[str, str] | None = None, env_file: Path |
     layers.append(_stack_layer(layers[1][1] | layers[0][1]))
     values = {name: value for _, variables in reversed(layers) for name, value in variables.items()}
     origins = {name: layer for layer, variables in reversed(layers) for name in variables}
-    known = {name: value for name, value in values.items() if name.startswith(_PREFIX) or name in _VARIABLES}
+    named = {name: value for name, value in values.items() if _names_a_secret(name)}
+    others = {name: value for name, value in values.items() if name not in named}
+    known: dict[str, object] = {
+        name: it for name, it in others.items() if name.startswith(_PREFIX) or name in _VARIABLES
+    }
+    known["named_secrets"] = {name.removeprefix(NAMED_PREFIX).upper(): value for name, value in named.items()}
     try:
         return Settings.model_validate({**known, "temporal": temporal_profile(values), "origins": origins})
     except ValidationError as error:
@@ -223,6 +194,17 @@ def describe(settings: Settings) -> list[tuple[str, str, str]]:
 def inherited_environment(*without: str) -> dict[str, str]:
     """Return the process's environment for a child, less the variables that start with one of `without`."""
     return {name: value for name, value in os.environ.items() if not name.startswith(without)}
+
+
+def forget_secrets() -> None:
+    """Take the secrets of tools out of this process's environment, which what tools start would inherit."""
+    for name in filter(_names_a_secret, list(os.environ)):
+        del os.environ[name]
+
+
+def _names_a_secret(variable: str) -> bool:
+    # PERDURE_SECRET_DIR is PERDURE_SECRETS_DIR, misspelt: it is refused as such.
+    return variable.startswith(NAMED_PREFIX) and variable != f"{NAMED_PREFIX}DIR"
 
 
 def _without_empty(variables: Mapping[str, str | None]) -> dict[str, str]:

@@ -15,11 +15,28 @@ from activities.toolbox import Toolbox
 from core.agents import PinnedAgent
 from core.content import ArtifactRef, Content, inline
 from core.entries import RunRef, Started
+from core.errors import SecretMissing
 from core.journal import Head
 from core.runs import ToolInput
 from core.storage import Storage
-from core.tools import Call, ToolOutcome
+from core.tools import Call, ToolOutcome, Verified
 from tests.fakes import BrokenBlobStore, MemoryBlobStore
+
+
+@dataclass
+class GivenSecrets:
+    """Secrets in a dictionary; `asked` counts the names that were asked for."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    def secret(self, name: str) -> str:
+        """Return the value; SecretMissing when there is none."""
+        self.asked.append(name)
+        if name not in self.values:
+            raise SecretMissing(f"there is no secret {name}: give the test one")
+        return self.values[name]
+
 
 RUN = RunRef(scope="a run", workflow_id="a run", run_id="0123-run")
 
@@ -34,6 +51,9 @@ class Calling:
     cache_bytes: int = 1_000_000
     memory: MemoryBlobStore = field(default_factory=MemoryBlobStore)
     attachments: list[ArtifactRef] = field(default_factory=list)
+    secrets: GivenSecrets = field(default_factory=GivenSecrets)
+    references: dict[str, str] = field(default_factory=dict)
+    """The secrets of the agent's file."""
     environment: ActivityEnvironment = field(default_factory=ActivityEnvironment)
 
     def __post_init__(self) -> None:
@@ -54,7 +74,9 @@ class Calling:
 
     async def opening(self) -> Head:
         """Open the journal with what is attached so far."""
-        agent = PinnedAgent(name="tested", description="Of the tests.", instructions=inline("Do it."))
+        agent = PinnedAgent(
+            name="tested", description="Of the tests.", instructions=inline("Do it."), secrets=self.references
+        )
         started = Started(
             at=datetime.now(UTC),
             run=RUN,
@@ -77,13 +99,24 @@ class Calling:
 
     async def call_content(self, name: str, arguments: Content, problem: str | None = None) -> ToolOutcome:
         """Run one attempt of a call whose arguments are stored already."""
-        calls = ToolCalls(self.toolbox, self.storage, self.folder, self.threads, self.cache_bytes)
-        activity = calls.activities()[self.toolbox.names.index(name)]
+        activity = self._calls().activities()[self.toolbox.names.index(name)]
         call = Call(id="t1c1", provider_id="x", name=name, arguments=arguments, problem=problem)
         given = ToolInput(run=RUN, opening=await self.opening(), call=call, turn=1)
         outcome = await self.environment.run(activity, given)
         assert isinstance(outcome, ToolOutcome)
         return outcome
+
+    async def verify(self) -> Verified:
+        """Let the one tool find out whether a call without arguments took effect."""
+        (activity,) = self._calls().verifying()
+        call = Call(id="t1c1", provider_id="x", name=self.toolbox.names[0], arguments=inline("{}"))
+        given = ToolInput(run=RUN, opening=await self.opening(), call=call, turn=1)
+        found = await self.environment.run(activity, given)
+        assert isinstance(found, Verified)
+        return found
+
+    def _calls(self) -> ToolCalls:
+        return ToolCalls(self.toolbox, self.storage, self.folder, self.threads, self.cache_bytes, secrets=self.secrets)
 
     async def text(self, name: str, arguments: Mapping[str, Any] | None = None) -> str:
         """Return what the model reads of a call that must succeed, whole and inline."""

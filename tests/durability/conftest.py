@@ -2,11 +2,15 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from temporalio.client import Client
 
 from infra.s3 import S3BlobStore
 from infra.settings import Settings
+from tests.durability.counter import Counter, counter_process
+from tests.running import Running
 
 
 @pytest.fixture(scope="session")
@@ -23,3 +27,16 @@ async def blobs(settings: Settings) -> AsyncIterator[S3BlobStore]:
     store = S3BlobStore.from_settings(settings)
     yield store
     await store.close()
+
+
+@pytest.fixture
+def running(client: Client, settings: Settings, blobs: S3BlobStore) -> Running:
+    """A client on a task queue of its own, without a worker."""
+    return Running(client, settings.model_copy(update={"task_queue": f"kill-{uuid4().hex[:8]}"}), blobs)
+
+
+@pytest.fixture
+async def counter(tmp_path: Path) -> AsyncIterator[Counter]:
+    """A counter outside the system."""
+    async with counter_process(tmp_path) as counting:
+        yield counting

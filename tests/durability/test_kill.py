@@ -2,20 +2,15 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
-from uuid import uuid4
-
-import pytest
-import yaml
-from temporalio.client import Client
 
 from core.agents import Limits
 from infra.s3 import S3BlobStore
 from infra.settings import Settings
 from infra.stack import LocalStack
 from infra.temporal import connect
+from tests.durability.scripts import calling, script
 from tests.durability.workers import worker_process
 from tests.running import Running
 from tests.waiting import wait_until
@@ -23,29 +18,9 @@ from tests.waiting import wait_until
 PATIENCE = timedelta(seconds=90)
 
 
-def script(folder: Path, *replies: object) -> str:
-    """Write a script and return the model's name."""
-    path = folder / "script.yaml"
-    path.write_text(yaml.safe_dump({"replies": list(replies)}))
-    return f"script:{path}"
-
-
-def calling(name: str, **arguments: object) -> dict[str, object]:
-    """A scripted reply with one call."""
-    return {"calls": [{"id": name, "name": name, "arguments": arguments}]}
-
-
 def lines(path: Path) -> int:
     """How many lines a file has; none when it is not there."""
     return path.read_text().count("\n") if path.exists() else 0
-
-
-@pytest.fixture
-async def running(stack: LocalStack, client: Client, settings: Settings) -> AsyncIterator[Running]:
-    """A client on a task queue of its own, without a worker."""
-    blobs = S3BlobStore.from_settings(settings)
-    yield Running(client, settings.model_copy(update={"task_queue": f"kill-{uuid4().hex[:8]}"}), blobs)
-    await blobs.close()
 
 
 async def test_a_read_goes_on_after_kill_9_of_its_worker(stack: LocalStack, running: Running, tmp_path: Path) -> None:

@@ -59,3 +59,9 @@ def nothing() -> None:
 def leaves() -> str:
     """End the process, or try to."""
     sys.exit(3)
+
+
+@tool(effect="read", timeout=SHORT, attempts=1)
+def raises_once() -> str:
+    """Raise an error, and be given up at once."""
+    raise RuntimeError("no more paper")
