@@ -2,7 +2,7 @@
 
 import json
 
-from core.agents import Limits
+from core.agents import Context, Limits
 from core.chat import ChatReply, ProposedCall, ToolMessage
 from core.entries import ToolFinished
 from tests.running import FakeModel, Running, calls, says
@@ -16,7 +16,7 @@ async def test_200_calls_of_one_turn_all_keep_their_results(running: Running, mo
     ]
     model.replies = [calls(*named), says("Done.")]
     limits = Limits(calls_per_turn=200, parallel_calls=50)
-    handle = await running.start(tools=["letters", "raises_once"], limits=limits)
+    handle = await running.start(tools=["letters", "raises_once"], limits=limits, context=Context(policy="accumulate"))
     result = await running.result(handle)
     assert (result.outcome, result.calls) == ("completed", {"letters": 196, "raises_once": 4})
     messages = [message for message in model.requests[-1].messages if isinstance(message, ToolMessage)]
