@@ -34,6 +34,8 @@ def _url(value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise ValueError("must be an address such as https://s3.example.com or http://127.0.0.1:8333")
+    if parts.username or parts.password:
+        raise ValueError("must not carry a user or password: they have settings of their own, which are masked")
     return value
 
 

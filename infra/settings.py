@@ -38,6 +38,7 @@ DEFAULT_TEMPORAL_ADDRESS = "localhost:7233"
 _PREFIX = "PERDURE_"
 NAMED_PREFIX = "PERDURE_SECRET_"
 """What stands before the name of a secret of tools; they are no settings, and never shown."""
+_LOGIN = re.compile(r"(://)[^/@\s]*@")
 _SECRET_NAMES = re.compile(r"KEY|SECRET|TOKEN|PASSWORD|CREDENTIAL")
 
 
@@ -246,7 +247,7 @@ def _explain(problems: list[ErrorDetails], values: Mapping[str, str], origins: M
             lines.append(f"  {reason}")
         elif variable in origins:  # else it is a default that could not be computed: it follows from another line
             # A misspelt name may well hold a secret, so that the name decides.
-            shown = MASK if _SECRET_NAMES.search(variable) else repr(values[variable])
+            shown = MASK if _SECRET_NAMES.search(variable) else repr(_LOGIN.sub(rf"\1{MASK}@", values[variable]))
             lines.append(f"  {variable}={shown} (from {origins[variable]}): {_cure(variable, reason)}")
     return "\n".join(lines)
 
