@@ -131,6 +131,32 @@ def settle(  # noqa: PLR0913 - what a person may say of a call
 
 
 @app.command()
+def message(
+    run: RunArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent shall know; - reads standard input.")],
+    *,
+    by: ByOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Tell the agent something; it reads it before the model is asked again."""
+    display = Display(as_json=as_json)
+    return finish(display, client.tell_agent(display, run, text, by=by))
+
+
+@app.command()
+def pause(
+    run: RunArgument,
+    *,
+    by: ByOption = None,
+    reason: Annotated[str, typer.Option(help="Why; shown as long as it is paused.")] = "",
+    as_json: JsonOption = False,
+) -> int:
+    """Let a run start nothing more until it is resumed; what runs goes on to its end."""
+    display = Display(as_json=as_json)
+    return finish(display, client.decide_on(display, run, "pause", call="", by=by, reason=reason))
+
+
+@app.command()
 def resume(run: RunArgument, *, by: ByOption = None, as_json: JsonOption = False) -> int:
     """Let a paused run go on; after a limit, this grants the same again."""
     display = Display(as_json=as_json)

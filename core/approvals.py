@@ -10,14 +10,14 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from core.content import clean, inline, one_line
-from core.entries import Decided, Refused, Resumed, Settled, Settlement, utc
+from core.content import Content, clean, fits_inline, inline, one_line
+from core.entries import Decided, Messaged, Paused, Refused, Resumed, Settled, Settlement, utc
 from core.frozen import Frozen
 from core.state import CallStatus, RunState
 from core.wording import fault
 
-ActName = Literal["approve", "reject", "settle", "resume"]
-ACT_NAMES: tuple[ActName, ...] = ("approve", "reject", "settle", "resume")
+ActName = Literal["approve", "reject", "settle", "message", "pause", "resume"]
+ACT_NAMES: tuple[ActName, ...] = ("approve", "reject", "settle", "message", "pause", "resume")
 ACT_BYTES = 16 * 1024
 """Longest act that is read."""
 
@@ -32,6 +32,10 @@ class Act(Frozen):
     """For `settle`: what became of the call."""
     result: str = Field(default="", max_length=4000)
     """For `settle` with `done`: what the call returned, as the model shall read it."""
+    text: str = Field(default="", max_length=4000)
+    """For `message`: what the agent is told before it is asked again."""
+    content: Content | None = None
+    """For `message`, instead of `text`: one that is too long to be sent, as an artifact of the run's scope."""
     expected_version: int | None = None
     """The version of the state that the person saw; the act is refused when the run has moved on. None: any."""
 
@@ -40,17 +44,19 @@ class Answer(Frozen):
     """What an update is answered with: what came of the act, and the version of the state after it."""
 
     version: int
-    entry: Decided | Settled | Resumed = Field(discriminator="kind")
+    entry: Decided | Settled | Messaged | Paused | Resumed = Field(discriminator="kind")
 
 
 EXAMPLES: dict[ActName, str] = {
     "approve": '{"id": "t3c1", "by": "you", "reason": "why"}',
     "reject": '{"id": "t3c1", "by": "you", "reason": "why"}',
     "settle": '{"id": "t3c1", "settlement": "done" or "run_again" or "give_up", "by": "you"}',
+    "message": '{"text": "what the agent shall know", "by": "you"}',
+    "pause": '{"by": "you", "reason": "why"}',
     "resume": '{"by": "you"}',
 }
 
-Taken = Decided | Settled | Resumed | Refused
+Taken = Decided | Settled | Messaged | Paused | Resumed | Refused
 
 
 def act_on(state: RunState, name: ActName, raw: bytes, now: datetime) -> Taken:
@@ -61,10 +67,41 @@ def act_on(state: RunState, name: ActName, raw: bytes, now: datetime) -> Taken:
     if act.expected_version not in {None, state.steps}:
         why = f"the run has moved on: its state is of version {state.steps}, you saw {act.expected_version}; look again"
         return _refused(state, name, why, now)
-    if name == "resume":
-        if state.paused is None:
+    match name:
+        case "message":
+            return _messaged(state, act, now)
+        case "pause":
+            return _paused(state, act, now)
+        case "resume" if state.paused is None:
             return _refused(state, name, f"the run is not paused, it is {state.phase}", now)
-        return Resumed(at=now, turn=state.turn, by=act.by)
+        case "resume":
+            return Resumed(at=now, turn=state.turn, by=act.by)
+        case "approve" | "reject" | "settle":
+            return _on_call(state, name, act, now)
+
+
+def _messaged(state: RunState, act: Act, now: datetime) -> Messaged | Refused:
+    """Take a message; one that comes when the agent has just answered lets it go on with it."""
+    text = clean(act.text)
+    if state.outcome is not None:
+        return _refused(state, "message", f"the run has ended: it is {state.outcome}", now)
+    if act.content is None and not one_line(act.text):
+        return _refused(state, "message", f"it is empty; send {EXAMPLES['message']}", now)
+    if act.content is None and not fits_inline(text):
+        return _refused(state, "message", "it is too long for a signal; starter.py message takes any length", now)
+    return Messaged(at=now, turn=state.turn, by=act.by, text=act.content or Content(text=text))
+
+
+def _paused(state: RunState, act: Act, now: datetime) -> Paused | Refused:
+    if state.outcome is not None:
+        return _refused(state, "pause", f"the run has ended: it is {state.outcome}", now)
+    if state.paused is not None:
+        return _refused(state, "pause", f"the run is paused already: {state.paused.why}", now)
+    why = f"by {act.by or 'somebody'}" + (f": {one_line(act.reason, 1000)}" if act.reason else "")
+    return Paused(at=now, turn=state.turn, cause="person", why=why, by=act.by)
+
+
+def _on_call(state: RunState, name: ActName, act: Act, now: datetime) -> Decided | Settled | Refused:
     call_id = _which(state, act.id, "awaiting_settlement" if name == "settle" else "awaiting_approval")
     if isinstance(call_id, Refusal):
         return _refused(state, name, call_id.why, now)

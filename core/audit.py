@@ -126,7 +126,9 @@ def who(entry: Entry) -> str:
             return entry.model or "the model"
         case ToolFinished():
             return entry.tool
-        case Compacted() | ApprovalRequested() | Unsettled() | Refused() | Told() | Paused() | Closed():
+        case Paused():
+            return entry.by or RULES
+        case Compacted() | ApprovalRequested() | Unsettled() | Refused() | Told() | Closed():
             return RULES
 
 

@@ -15,7 +15,7 @@ from core.frozen import Frozen
 from core.tools import Call, PinnedTool
 
 Outcome = Literal["completed", "failed", "cancelled"]
-PauseCause = Literal["limit", "failure", "mistakes", "loop"]
+PauseCause = Literal["limit", "failure", "mistakes", "loop", "person"]
 Settlement = Literal["done", "run_again", "give_up"]
 """What became of a call whose end was not seen: done; not done, and to run again; not done, and left."""
 
@@ -177,11 +177,13 @@ class Told(EntryBase):
 
 
 class Paused(EntryBase):
-    """The run waits for a person to mend something, and says what."""
+    """The run waits for a person: to mend something, and says what, or because one wanted it to."""
 
     kind: Literal["paused"] = "paused"
     cause: PauseCause
     why: str
+    by: str = ""
+    """Who paused it; empty when it did so by itself."""
 
 
 class Resumed(EntryBase):

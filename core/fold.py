@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from itertools import takewhile
 
-from core.content import inline
+from core.content import inline, one_line
 from core.entries import (
     ApprovalRequested,
     Closed,
@@ -55,14 +55,27 @@ def apply(state: RunState, entry: Entry) -> RunState:
         "steps": after.steps + 1,
         "recent": (*after.recent, line(entry))[-RECENT_LINES:],
     }
-    if isinstance(entry, Decided | Settled | Resumed | Refused):
-        changes["acts"] = (*after.acts, TakenAct(step=after.steps + 1, entry=entry))[-ACTS_KEPT:]
+    if (act := _act(entry)) is not None:
+        changes["acts"] = (*after.acts, TakenAct(step=after.steps + 1, entry=act))[-ACTS_KEPT:]
     after = after.model_copy(update=changes)
     # While nothing can be written, a flood of refused acts only shows in `recent`: it must not fill the state.
     flooded = isinstance(entry, Refused) and after.tail_bytes > TAIL_HARD_BYTES
     if not isinstance(entry, ToolFinished) and not flooded:
         after = _recorded(after, entry)
     return _waiting(after, entry.at)
+
+
+def _act(entry: Entry) -> Decided | Settled | Messaged | Paused | Resumed | Refused | None:
+    """Return what the state keeps of a person's act; None for any other entry."""
+    match entry:
+        case Decided() | Settled() | Resumed() | Refused():
+            return entry
+        case Messaged():
+            return entry.model_copy(update={"text": inline(one_line(entry.text.shown(), 100))})
+        case Paused(cause="person"):
+            return entry
+        case _:
+            return None
 
 
 def _recorded(state: RunState, *entries: Entry) -> RunState:
@@ -113,9 +126,11 @@ def added(state: RunState, entry: Entry, head: Head | None, sent: int) -> RunSta
     When it committed (`head`), these and the entry are in the journal; what came in meanwhile stays in the tail.
     """
     after = apply(state, entry)
-    if head is None:  # it answers what was sent: what came in meanwhile stands behind it
-        return after.model_copy(update={"tail": (*after.tail[:sent], entry, *after.tail[sent:-1])})
     rest = after.tail[sent:-1]
+    if any(isinstance(later, Messaged) for later in rest):
+        after = after.model_copy(update={"said": None, "stop_reason": None})
+    if head is None:  # it answers what was sent: what came in meanwhile stands behind it
+        return after.model_copy(update={"tail": (*after.tail[:sent], entry, *rest)})
     return after.model_copy(update={"head": head, "tail": rest, "tail_bytes": sum(map(size_bytes, rest))})
 
 
@@ -140,8 +155,9 @@ def _fold(state: RunState, entry: Entry) -> RunState:
             return state.model_copy(update={"started_at": entry.at})
         case Forked():
             return _forked(state, entry)
-        case Messaged():
-            return state.model_copy(update={"context_tokens": state.context_tokens + tokens(entry)})
+        case Messaged():  # what the agent has just said is no answer any more: there is more to say
+            context_tokens = state.context_tokens + tokens(entry)
+            return state.model_copy(update={"context_tokens": context_tokens, "said": None, "stop_reason": None})
         case Compacted():
             return _compacted(state, entry)
         case Replied():
@@ -256,7 +272,8 @@ def _mistakes(state: RunState) -> int:
 
 
 def _resumed(state: RunState) -> RunState:
-    granted = state.paused is not None and state.paused.cause == "limit"
+    cause = state.paused.cause if state.paused is not None else None
+    granted = cause == "limit"
     changes: dict[str, object] = {
         "paused": None,
         "mistakes": 0,
@@ -265,7 +282,7 @@ def _resumed(state: RunState) -> RunState:
         "failures": {},
         "grants": state.grants + (1 if granted else 0),
     }
-    if not granted:
+    if cause not in {"limit", "person"}:
         changes |= {"said": None, "stop_reason": None}
     return state.model_copy(update=changes)
 

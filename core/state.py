@@ -13,6 +13,7 @@ from core.content import ArtifactRef, Content
 from core.entries import (
     Decided,
     Entry,
+    Messaged,
     Outcome,
     Paused,
     Refused,
@@ -55,7 +56,8 @@ class TakenAct(Frozen):
     """What became of a person's act, and at which step."""
 
     step: int
-    entry: Decided | Settled | Resumed | Refused = Field(discriminator="kind")
+    entry: Decided | Settled | Messaged | Paused | Resumed | Refused = Field(discriminator="kind")
+    """A message only as its beginning."""
 
 
 class OpenCall(Frozen):

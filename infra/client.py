@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from core.approvals import ActName
-from core.content import clean
+from core.content import Content, clean, fits_inline
 from core.entries import Settlement
 from core.errors import InputError
 from infra.agent_files import list_agents, load_agent
-from infra.decisions import Decision, decide, make_act, stop, with_settlement
+from infra.decisions import Decision, decide, make_act, stop, with_message, with_settlement
 from infra.display import Display, command_text, show_agents, show_run, show_runs, show_settings
 from infra.exits import OK, exit_code_of
 from infra.forks import ForkWish, launch_fork, make_fork_order
@@ -106,6 +106,25 @@ async def settle_call(  # noqa: PLR0913 - each is an option of the command
     act = make_act(call=call, by=user_name() if by is None else by, reason=reason)
     act = with_settlement(act, settlements[0], result)
     return _show_decision(display, await decide(await _runs(client_settings()), run, "settle", act))
+
+
+async def tell_agent(display: Display, run: str, text: str, *, by: str | None) -> int:
+    """Send the agent a message; `-` reads it from standard input, and a long one goes by the blob store.
+
+    Raises:
+        InputError: the message is empty.
+    """
+    text = clean(sys.stdin.read() if text == "-" else text)
+    if not text.strip():
+        raise InputError("the message is empty; give the agent something to read")
+    settings = client_settings()
+    runs = await _runs(settings)
+    content = Content(text=text) if fits_inline(text) else None
+    if content is None:
+        async with opened_storage(settings, display.note) as storage:
+            content = await storage.artifacts(await scope_of(storage, run)).store_text(text, "message.txt")
+    act = with_message(make_act(by=user_name() if by is None else by), content)
+    return _show_decision(display, await decide(runs, run, "message", act))
 
 
 async def cancel_run(display: Display, run: str) -> int:

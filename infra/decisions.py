@@ -1,13 +1,15 @@
 """A person's act on a run, and what came of it: the signal is sent, then the run is watched for its effect."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Literal
 
 from pydantic import ValidationError
 
 from core.approvals import Act, ActName
-from core.entries import Decided, Refused, Resumed, Settled, Settlement
+from core.content import Content
+from core.entries import Decided, Messaged, Paused, Refused, Resumed, Settled, Settlement
 from core.errors import InputError, PerdureError
 from core.frozen import Frozen
 from core.view import StateView
@@ -17,6 +19,15 @@ from infra.temporal import ServerUnavailable
 
 PATIENCE = timedelta(seconds=5)
 POLL = timedelta(milliseconds=100)
+SAID: Mapping[ActName, str] = {
+    "approve": "approved {what}",
+    "reject": "rejected {what}",
+    "settle": "settled {what}",
+    "message": "the agent of {what} reads it before it is asked again",
+    "pause": "paused {what}",
+    "resume": "resumed {what}",
+}
+DONE_BY: Mapping[str, ActName] = {"resumed": "resume", "paused": "pause", "messaged": "message"}
 
 
 class ActRefused(PerdureError):
@@ -44,6 +55,11 @@ def make_act(*, call: str = "", by: str = "", reason: str = "") -> Act:
     except ValidationError as error:
         problem = error.errors()[0]
         raise InputError(f"{problem['loc'][0]} {fault(problem)}; make it shorter") from None
+
+
+def with_message(act: Act, message: Content) -> Act:
+    """Return the act with a message to the agent."""
+    return act.model_copy(update={"content": message})
 
 
 def with_settlement(act: Act, settlement: Settlement, result: str) -> Act:
@@ -113,7 +129,7 @@ async def _require_open(runs: Runs, run: str) -> None:
 
 def _named(before: StateView | None, name: ActName, act: Act) -> Act:
     """Name the call that the person means: the only one that waits, as it was seen, and no later one."""
-    if name == "resume" or act.id or before is None or len(before.pending) != 1:
+    if name not in {"approve", "reject", "settle"} or act.id or before is None or len(before.pending) != 1:
         return act
     return act.model_copy(update={"id": before.pending[0].id})
 
@@ -139,7 +155,7 @@ async def _effect(runs: Runs, run: str, name: ActName, act: Act, before: StateVi
                         return _applied(run, name, decided.call_id)
                 case Settled(call_id=call_id) if name == "settle" and act.id in {"", call_id}:
                     return _applied(run, name, call_id)
-                case Resumed() if name == "resume":
+                case Resumed() | Paused() | Messaged() as entry if name == DONE_BY[entry.kind] and entry.by == act.by:
                     return _applied(run, name, "")
         await asyncio.sleep(POLL.total_seconds())
     return _sent(run, name, act, "its effect does not show yet; look again with: starter.py state")
@@ -153,8 +169,7 @@ async def _state(runs: Runs, run: str) -> StateView | None:
 
 
 def _applied(run: str, name: ActName, call: str) -> Decision:
-    done = {"approve": "approved", "reject": "rejected", "settle": "settled", "resume": "resumed"}[name]
-    return Decision(run=run, act=name, status="applied", call=call, said=f"{done} {call or run}")
+    return Decision(run=run, act=name, status="applied", call=call, said=SAID[name].format(what=call or run))
 
 
 def _sent(run: str, name: ActName, act: Act, why: str) -> Decision:

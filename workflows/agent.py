@@ -98,6 +98,18 @@ class Agent:
         """Say whether a call took effect whose end was not seen."""
         self._act("settle", act)
 
+    @workflow.signal(description='Tell the agent something: {"text": "look at March, too", "by": "you"}.')
+    @total
+    def message(self, act: RawValue = NOTHING) -> None:
+        """Tell the agent something; it reads it before it is asked again."""
+        self._act("message", act)
+
+    @workflow.signal(description='Pause at the next safe point: {"by": "you", "reason": "why"}, or {}.')
+    @total
+    def pause(self, act: RawValue = NOTHING) -> None:
+        """Start nothing more until `resume`; what runs goes on to its end."""
+        self._act("pause", act)
+
     @workflow.signal(description='Let a paused run go on: {"by": "you"}, or {}.')
     @total
     def resume(self, act: RawValue = NOTHING) -> None:
@@ -136,6 +148,28 @@ class Agent:
     @total
     def _check_settle(self, act: RawValue = NOTHING) -> None:
         check(self._run, "settle", act)
+
+    @workflow.update(name="message", description="As the signal; answered at once, or refused with the reason.")
+    @total
+    def message_now(self, act: RawValue = NOTHING) -> Answer:
+        """Tell the agent something; raises `ApplicationError` when that can't be."""
+        return answer(self._run, "message", act)
+
+    @message_now.validator
+    @total
+    def _check_message(self, act: RawValue = NOTHING) -> None:
+        check(self._run, "message", act)
+
+    @workflow.update(name="pause", description="As the signal; answered at once, or refused with the reason.")
+    @total
+    def pause_now(self, act: RawValue = NOTHING) -> Answer:
+        """Pause at the next safe point; raises `ApplicationError` when that can't be."""
+        return answer(self._run, "pause", act)
+
+    @pause_now.validator
+    @total
+    def _check_pause(self, act: RawValue = NOTHING) -> None:
+        check(self._run, "pause", act)
 
     @workflow.update(name="resume", description="As the signal; answered at once, or refused with the reason.")
     @total
