@@ -11,9 +11,10 @@ from typing import Any, Generic, ParamSpec, TypeVar, get_args
 from pydantic import ValidationError
 
 from activities.signatures import Signature, WrongDeclaration
+from core.asking import Approval
 from core.errors import InputError
 from core.redaction import SECRET_NAME
-from core.tools import Approval, Effect, ToolPolicy
+from core.tools import Effect, ToolPolicy
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")

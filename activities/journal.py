@@ -7,6 +7,7 @@ import structlog
 from temporalio import activity
 
 from activities.boundary import bordered
+from activities.rules import check_rule
 from activities.toolbox import Toolbox
 from core.artifacts import Artifacts
 from core.content import Content, cut, one_line
@@ -71,6 +72,7 @@ class JournalActivities:
             run=run,
             agent=start.agent.name,
             task=one_line(configuration.task.shown(), 200),
+            by=start.by,
             model=configuration.model,
             limits=start.agent.limits,
             context=start.agent.context,
@@ -177,6 +179,8 @@ class JournalActivities:
         unknown = [name for name in start.agent.tools if name not in self._toolbox.names]
         if unknown:
             raise InputError(f"agent {start.agent.name}: " + "; ".join(self._toolbox.unknown(name) for name in unknown))
+        for name, asking in start.agent.approval.items():
+            check_rule(name, asking)
         return tuple(
             PinnedTool(
                 definition=self._toolbox.schema(name),

@@ -13,6 +13,7 @@ from temporalio import activity
 
 from activities.boundary import bordered
 from activities.conversation import committed, read_texts
+from activities.rules import verdict
 from activities.toolbox import Toolbox
 from core.artifacts import Artifacts
 from core.chat import ChatReply, ChatRequest, ProposedCall
@@ -104,6 +105,7 @@ class ModelActivities:
             text += f"\n({len(reply.calls) - CALLS} calls left out: at most {CALLS} in one reply)"
         proposed = reply.calls[:CALLS]
         own_ids = not _provider_ids_can_stay(reply.calls, entries)
+        asking = configuration_of(entries).agent.approval
         calls: list[Call] = []
         inline_bytes = 0
         for number, call in enumerate(proposed, start=1):
@@ -111,7 +113,9 @@ class ModelActivities:
                 call, f"t{turn}c{number}", reply, artifacts, inline=inline_bytes < ARGUMENTS_BYTES
             )
             inline_bytes += len(recorded.arguments.text or "")
-            calls.append(recorded.model_copy(update={"provider_id": recorded.id}) if own_ids else recorded)
+            rule = verdict(asking.get(recorded.name), call.arguments)
+            provider_id = recorded.id if own_ids else recorded.provider_id
+            calls.append(recorded.model_copy(update={"provider_id": provider_id, "rule": rule}))
         keep_native = reply.native is not None and not own_ids and len(reply.calls) <= CALLS
         return Replied(
             at=datetime.now(UTC),

@@ -131,7 +131,9 @@ class Command:
         inherited = {name: it for name, it in os.environ.items() if name in INHERITED or name.startswith("LC_")}
         environment = {**inherited, **(self.env or {})}
         if not all(map(_fit_for_a_program, (*words, *environment, *environment.values()))):
-            raise Failed(f"{self.name} can't be given one of its words, or a variable: take out NUL and lone surrogates")
+            raise Failed(
+                f"{self.name} can't be given one of its words, or a variable: take out NUL and lone surrogates"
+            )
         return {
             "path": str(self._program(environment.get("PATH", _PATH))),
             "arguments": words,

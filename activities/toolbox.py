@@ -5,16 +5,18 @@ the run must know: what repeating a call would do, how long one may take, whethe
 """
 
 import difflib
+import hashlib
 import importlib
 import pkgutil
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 
 from activities.declaring import AnyTool, Tool, place, tool
+from core.asking import Asking
 from core.chat import ToolSchema
 from core.content import clean, cut, one_line
 from core.errors import InputError
-from core.tools import Approval, ToolPolicy
+from core.tools import ToolPolicy
 
 __all__ = ["AnyTool", "Tool", "Toolbox", "tool"]
 
@@ -66,10 +68,12 @@ class Toolbox:
         declared = self.tool(name)
         return ToolSchema(name=name, description=declared.signature.description, parameters=declared.signature.schema)
 
-    def policy(self, name: str, approval: Approval | None = None) -> ToolPolicy:
-        """Return what the workflow needs to decide; `approval` is what the agent's file says, None when nothing."""
+    def policy(self, name: str, asking: Asking | None = None) -> ToolPolicy:
+        """Return what the workflow needs to decide; `asking` is what the agent's file says, None when nothing."""
         declared = self.tool(name).policy
-        return declared.model_copy(update={"approval": approval or declared.approval})
+        asking = asking or Asking(mode=declared.approval)
+        digest = hashlib.sha256(self.schema(name).model_dump_json().encode()).hexdigest()
+        return declared.model_copy(update={"approval": asking.mode, "asking": asking, "definition_digest": digest})
 
     def problem(self, name: str, arguments: str) -> str | None:
         """Say why raw arguments can't be used, as a text for the model; None when they can."""

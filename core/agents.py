@@ -5,10 +5,10 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from core.asking import Asking
 from core.content import Content
 from core.frozen import Frozen
 from core.redaction import SECRET_NAME
-from core.tools import Approval
 
 REFERENCE = "secret:"
 """What stands before the name of a secret."""
@@ -61,7 +61,7 @@ class AgentHeader(Frozen):
     description: str = Field(min_length=1, max_length=400)
     model: str | None = Field(default=None, min_length=1, max_length=200)
     tools: tuple[str, ...] = ()
-    approval: dict[str, Approval] = Field(default_factory=dict)
+    approval: dict[str, Asking] = Field(default_factory=dict)
     limits: Limits = Limits()
     context: Context = Context()
     secrets: dict[str, str] = Field(default_factory=dict)

@@ -11,8 +11,9 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from core.content import Content, clean, fits_inline, inline, one_line
-from core.entries import Decided, Messaged, Paused, Refused, Resumed, Settled, Settlement, utc
+from core.entries import Decided, DecisionScope, Messaged, Paused, Refused, Resumed, Settled, Settlement, utc
 from core.frozen import Frozen
+from core.requests import may_not_decide
 from core.state import CallStatus, RunState
 from core.wording import fault
 
@@ -28,6 +29,10 @@ class Act(Frozen):
     id: str = Field(default="", max_length=100)
     by: str = Field(default="", max_length=200)
     reason: str = Field(default="", max_length=4000)
+    scope: DecisionScope = "once"
+    """For `approve`: `run` lets the tool run for the rest of the run without asking again."""
+    digest: str = Field(default="", max_length=64)
+    """For `approve` and `reject`: the digest of what the person saw, or its beginning; another one is refused."""
     settlement: Settlement | None = None
     """For `settle`: what became of the call."""
     result: str = Field(default="", max_length=4000)
@@ -107,6 +112,9 @@ def _on_call(state: RunState, name: ActName, act: Act, now: datetime) -> Decided
         return _refused(state, name, call_id.why, now)
     if name == "settle":
         return _settled(state, act, call_id, now)
+    open_call = next(entry for entry in state.open_calls if entry.call.id == call_id)
+    if why := may_not_decide(open_call, act.by, act.digest, now):
+        return _refused(state, name, why, now)
     return Decided(
         at=now,
         turn=state.turn,
@@ -114,6 +122,8 @@ def _on_call(state: RunState, name: ActName, act: Act, now: datetime) -> Decided
         approved=name == "approve",
         by=act.by,
         reason=one_line(act.reason, 1000),
+        scope=act.scope if name == "approve" else "once",
+        digest=open_call.request.digest if open_call.request else "",
     )
 
 

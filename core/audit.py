@@ -16,10 +16,12 @@ from core.entries import (
     Compacted,
     Decided,
     Entry,
+    Expired,
     Forked,
     Messaged,
     Paused,
     Refused,
+    Reminded,
     Replied,
     Resumed,
     Settled,
@@ -128,7 +130,7 @@ def who(entry: Entry) -> str:
             return entry.tool
         case Paused():
             return entry.by or RULES
-        case Compacted() | ApprovalRequested() | Unsettled() | Refused() | Told() | Closed():
+        case Compacted() | ApprovalRequested() | Reminded() | Expired() | Unsettled() | Refused() | Told() | Closed():
             return RULES
 
 

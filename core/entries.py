@@ -16,6 +16,7 @@ from core.tools import Call, PinnedTool
 
 Outcome = Literal["completed", "failed", "cancelled"]
 PauseCause = Literal["limit", "failure", "mistakes", "loop", "person"]
+DecisionScope = Literal["once", "run"]
 Settlement = Literal["done", "run_again", "give_up"]
 """What became of a call whose end was not seen: done; not done, and to run again; not done, and left."""
 
@@ -116,11 +117,38 @@ class ToolFinished(EntryBase):
 
 
 class ApprovalRequested(EntryBase):
-    """A call waits for a person."""
+    """A call waits for a person: for what exactly (`digest`), why, who may decide, how many must, until when."""
 
     kind: Literal["approval_requested"] = "approval_requested"
     call_id: str
     tool: str
+    digest: str = ""
+    reason: str = ""
+    risk: str = ""
+    approvers: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    needed: int = 1
+    expires_at: AwareDatetime | None = None
+    remind_at: AwareDatetime | None = None
+    escalated: bool = False
+
+
+class Expired(EntryBase):
+    """A request's deadline has passed: it is rejected, or put to other people (`escalate_to`)."""
+
+    kind: Literal["expired"] = "expired"
+    call_id: str
+    tool: str
+    escalate_to: tuple[str, ...] = ()
+
+
+class Reminded(EntryBase):
+    """A request still waits; `remind_at` is when that is said again."""
+
+    kind: Literal["reminded"] = "reminded"
+    call_id: str
+    tool: str
+    remind_at: AwareDatetime
 
 
 class Decided(EntryBase):
@@ -131,6 +159,10 @@ class Decided(EntryBase):
     approved: bool
     by: str = ""
     reason: str = ""
+    scope: DecisionScope = "once"
+    """`run`: the tool may run for the rest of the run without being asked for."""
+    digest: str = ""
+    """Of what was decided on."""
 
 
 class Unsettled(EntryBase):
@@ -209,6 +241,8 @@ Entry = Annotated[
     | ToolFinished
     | Compacted
     | ApprovalRequested
+    | Reminded
+    | Expired
     | Decided
     | Unsettled
     | Settled

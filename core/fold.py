@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from itertools import takewhile
 
+from core import requests, settlement
 from core.content import inline, one_line
 from core.entries import (
     ApprovalRequested,
@@ -14,10 +15,12 @@ from core.entries import (
     Compacted,
     Decided,
     Entry,
+    Expired,
     Forked,
     Messaged,
     Paused,
     Refused,
+    Reminded,
     Replied,
     Resumed,
     Settled,
@@ -164,16 +167,10 @@ def _fold(state: RunState, entry: Entry) -> RunState:
             return _replied(state, entry)
         case ToolFinished():
             return _finished(state, entry)
-        case ApprovalRequested():
-            return change(state, entry.call_id, status="awaiting_approval", asked_at=entry.at)
-        case Unsettled():
-            status = "awaiting_settlement" if entry.asks else "unsettled"
-            return change(state, entry.call_id, status=status, unsettled=entry, asked_at=entry.at)
-        case Settled():
-            status = "approved" if entry.settlement == "run_again" else "settled"
-            return change(state, entry.call_id, status=status, settled=entry)
-        case Decided():
-            return change(state, entry.call_id, status="approved" if entry.approved else "rejected", decision=entry)
+        case ApprovalRequested() | Reminded() | Expired() | Decided():
+            return requests.folded(state, entry)
+        case Unsettled() | Settled():
+            return settlement.folded(state, entry)
         case Told():
             return _told(state, entry)
         case Paused():
@@ -215,6 +212,7 @@ def _forked(state: RunState, entry: Forked) -> RunState:
         calls=state.calls,
         artifacts=state.artifacts,
         grants=state.grants,
+        tainted=state.tainted,
         context_tokens=state.context_tokens,
     )
 
@@ -238,6 +236,7 @@ def _finished(state: RunState, entry: ToolFinished) -> RunState:
         update={
             "artifacts": (*state.artifacts, *made)[-ARTIFACTS_KEPT:],
             "context_tokens": state.context_tokens + tokens(entry),
+            "tainted": state.tainted or entry.untrusted,
         }
     )
     ready = takewhile(lambda open_call: open_call.result is not None, state.open_calls)
@@ -267,7 +266,7 @@ def _mistakes(state: RunState) -> int:
     results = [(entry, entry.result) for entry in state.open_calls if entry.result is not None]
     if any(not result.failed for _, result in results):
         return 0
-    ran_or_rejected = any(result.attempts or entry.decision for entry, result in results)
+    ran_or_rejected = any(result.attempts or entry.decisions for entry, result in results)
     return state.mistakes if ran_or_rejected else state.mistakes + 1
 
 

@@ -9,10 +9,12 @@ from core.entries import (
     Compacted,
     Decided,
     Entry,
+    Expired,
     Forked,
     Messaged,
     Paused,
     Refused,
+    Reminded,
     Replied,
     Resumed,
     Settled,
@@ -86,13 +88,8 @@ def what(entry: Entry) -> str:
         case ToolFinished():
             shown = one_line(entry.content.shown(), RESULT_CHARACTERS)
             return f"{entry.tool} {'failed' if entry.failed else 'done'}: {shown}"
-        case ApprovalRequested():
-            return f"{entry.tool} waits for approval ({entry.call_id})"
-        case Decided():
-            verdict = "approved" if entry.approved else "rejected"
-            return f"{entry.call_id} {verdict} by {entry.by or 'somebody'}" + (
-                f": {entry.reason}" if entry.reason else ""
-            )
+        case ApprovalRequested() | Reminded() | Expired() | Decided():
+            return _asked(entry)
         case Unsettled():
             return f"{entry.tool} ({entry.call_id}) may or may not have taken effect: {entry.why}"
         case Settled():
@@ -110,3 +107,19 @@ def what(entry: Entry) -> str:
             return f"resumed by {entry.by or 'somebody'}"
         case Closed():
             return f"{entry.outcome}" + (f": {entry.reason}" if entry.reason else "")
+
+
+def _asked(entry: ApprovalRequested | Reminded | Expired | Decided) -> str:
+    match entry:
+        case ApprovalRequested():
+            others = f", escalated to {', '.join(entry.approvers)}" if entry.escalated else ""
+            return f"{entry.tool} waits for approval ({entry.call_id}){others}"
+        case Reminded():
+            return f"{entry.tool} still waits for approval ({entry.call_id})"
+        case Expired():
+            return f"{entry.tool} ({entry.call_id}): nobody decided in time"
+        case Decided():
+            verdict = "approved" if entry.approved else "rejected"
+            scope = " for the rest of the run" if entry.scope == "run" else ""
+            said = f"{entry.call_id} {verdict}{scope} by {entry.by or 'somebody'}"
+            return f"{said}: {entry.reason}" if entry.reason else said

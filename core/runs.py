@@ -69,6 +69,8 @@ class RunSpec(Frozen):
     agent: str
     task: str = ""
     """The task in one line, for people."""
+    by: str = ""
+    """Who started the run."""
     model: str
     limits: Limits
     context: Context = Context()

@@ -15,7 +15,8 @@ from datetime import datetime
 from core.content import inline
 from core.entries import Settled, Settlement, ToolFinished, Unsettled
 from core.failures import Failure
-from core.state import OpenCall
+from core.open_calls import change
+from core.state import OpenCall, RunState
 from core.tools import Call, ToolPolicy, Verified
 
 RUNS = 3
@@ -50,6 +51,15 @@ def verified(open_call: OpenCall, found: Verified, at: datetime, turn: int) -> S
         case "unclear":
             why = f"its verify could not tell ({found.why})"
             return Unsettled(at=at, turn=turn, call_id=call.id, tool=call.name, why=why, asks=True)
+
+
+def folded(state: RunState, entry: Unsettled | Settled) -> RunState:
+    """Return the state after a doubt, or after its end: what runs again has been approved by whoever said so."""
+    if isinstance(entry, Unsettled):
+        status = "awaiting_settlement" if entry.asks else "unsettled"
+        return change(state, entry.call_id, status=status, unsettled=entry, asked_at=entry.at)
+    status = "again" if entry.settlement == "run_again" else "settled"
+    return change(state, entry.call_id, status=status, settled=entry)
 
 
 def result_of_settled(open_call: OpenCall, at: datetime, turn: int) -> ToolFinished | None:

@@ -11,6 +11,7 @@ from pydantic import Field
 from core.chat import StopReason, Usage
 from core.content import ArtifactRef, Content
 from core.entries import (
+    ApprovalRequested,
     Decided,
     Entry,
     Messaged,
@@ -39,11 +40,13 @@ CallStatus = Literal[
     "awaiting_approval",
     "approved",
     "rejected",
+    "expired",
     "running",
     "unsettled",
     "verifying",
     "awaiting_settlement",
     "settled",
+    "again",
     "finished",
 ]
 WAITING: frozenset[CallStatus] = frozenset({"awaiting_approval", "awaiting_settlement"})
@@ -66,7 +69,9 @@ class OpenCall(Frozen):
     call: Call
     status: CallStatus = "proposed"
     asked_at: datetime | None = None
-    decision: Decided | None = None
+    request: ApprovalRequested | None = None
+    decisions: tuple[Decided, ...] = ()
+    """What people have said to the request so far."""
     runs: int = 0
     """How often it was dispatched: more than once only when it was settled that it had not taken effect."""
     unsettled: Unsettled | None = None
@@ -102,6 +107,10 @@ class RunState(Frozen):
     stop_reason: StopReason | None = None
     mistakes: int = 0
     """Mistakes of the model in a row: empty replies, unknown tools, malformed arguments."""
+    allowed: tuple[str, ...] = ()
+    """Tools that a person allowed for the rest of the run."""
+    tainted: bool = False
+    """Whether the model has read what strangers wrote."""
     failures: dict[str, int] = Field(default_factory=dict)
     """Failures in a row, by tool; one good result ends the row."""
     seen: tuple[Seen, ...] = ()

@@ -4,9 +4,10 @@ from collections import Counter
 from datetime import datetime
 
 from core.content import inline
-from core.entries import ApprovalRequested, Entry, Outcome, PauseCause, Paused, Told, ToolFinished
+from core.entries import Entry, Outcome, PauseCause, Paused, Told, ToolFinished
 from core.frozen import Frozen
 from core.loops import circle, warning
+from core.requests import due, is_asked, request, still_holds, wake_at
 from core.runs import RunSpec
 from core.settlement import result_of_settled
 from core.state import TAIL_HARD_BYTES, OpenCall, RunState
@@ -59,7 +60,9 @@ class Compact(Frozen):
 
 
 class Wait(Frozen):
-    """Nothing to do until a call ends or a person acts."""
+    """Nothing to do until a call ends, a person acts, or it is `until`, when a request's time is over."""
+
+    until: datetime | None = None
 
 
 class Finish(Frozen):
@@ -117,7 +120,7 @@ def _settle(spec: RunSpec, state: RunState, now: datetime) -> Step:
     if doubtful is not None:
         return Verify(call=doubtful)
     ready = _ready(spec, state)
-    return RunCalls(calls=ready) if ready else Wait()
+    return RunCalls(calls=ready) if ready else Wait(until=wake_at(state))
 
 
 def _ready(spec: RunSpec, state: RunState) -> tuple[Call, ...]:
@@ -126,7 +129,7 @@ def _ready(spec: RunSpec, state: RunState) -> tuple[Call, ...]:
     room = spec.limits.parallel_calls - running.total()
     ready: list[Call] = []
     for entry in state.open_calls:
-        if not (entry.status == "approved" or _needs_nobody(spec, entry)):
+        if not _may_run(spec, state, entry):
             continue
         group, policy = _group(spec, entry.call), spec.tool(entry.call.name)
         at_once = policy.at_once if policy is not None else None
@@ -144,11 +147,16 @@ def _group(spec: RunSpec, call: Call) -> str:
 def _recorded(spec: RunSpec, state: RunState, open_call: OpenCall, number: int, now: datetime) -> Entry | None:
     """Return the entry that the rules alone decide for a call: it is refused, or a person is asked."""
     call = open_call.call
-    if open_call.status == "rejected" and open_call.decision is not None:
-        by, why = open_call.decision.by or "a person", open_call.decision.reason or "no reason given"
+    if open_call.status == "rejected" and open_call.decisions:
+        last = open_call.decisions[-1]
+        by, why = last.by or "a person", last.reason or "no reason given"
         return _refused(state, call, now, f"Not run: rejected by {by}: {why}. Nothing was changed.")
     if open_call.status != "proposed":
-        return result_of_settled(open_call, now, state.turn)
+        asking = spec.tool(call.name)
+        if asking is not None and open_call.status == "approved" and not still_holds(asking, open_call):
+            return request(spec, asking, call, now, state.turn)
+        waits = due(asking, open_call, now, state.turn) if asking is not None else None
+        return waits or result_of_settled(open_call, now, state.turn)
     policy = spec.tool(call.name)
     if policy is None:
         known = ", ".join(tool.name for tool in spec.tools) or "none"
@@ -159,14 +167,21 @@ def _recorded(spec: RunSpec, state: RunState, open_call: OpenCall, number: int, 
         return _refused(
             state, call, now, f"Not run: at most {spec.limits.calls_per_turn} calls in one reply; call it again."
         )
-    if policy.approval == "ask":
-        return ApprovalRequested(at=now, turn=state.turn, call_id=call.id, tool=call.name)
-    return None
+    if policy.approval == "deny":
+        return _refused(state, call, now, f"Not run: {call.name} is denied by this agent's policy.")
+    return request(spec, policy, call, now, state.turn) if is_asked(policy, state, call) else None
 
 
-def _needs_nobody(spec: RunSpec, open_call: OpenCall) -> bool:
+def _may_run(spec: RunSpec, state: RunState, open_call: OpenCall) -> bool:
+    """Say, at dispatch, whether a call may run now: it needs nobody, or what people approved still holds."""
     policy = spec.tool(open_call.call.name)
-    return open_call.status == "proposed" and policy is not None and policy.approval == "auto"
+    if policy is None or policy.approval == "deny":
+        return False
+    if open_call.status == "again":
+        return True
+    if open_call.status == "approved":
+        return still_holds(policy, open_call)
+    return open_call.status == "proposed" and not is_asked(policy, state, open_call.call)
 
 
 def _refused(state: RunState, call: Call, now: datetime, why: str) -> ToolFinished:

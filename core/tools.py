@@ -5,12 +5,12 @@ from typing import Literal
 
 from pydantic import Field
 
+from core.asking import Approval, Asking, RuleVerdict
 from core.chat import ToolSchema
 from core.content import ArtifactRef, Content
 from core.frozen import Frozen
 
 Effect = Literal["read", "idempotent_write", "write"]
-Approval = Literal["auto", "ask"]
 
 ATTEMPTS: dict[Effect, int] = {"read": 4, "idempotent_write": 6, "write": 1}
 """How often a tool may be started: what can't be repeated runs at most once."""
@@ -23,6 +23,10 @@ class ToolPolicy(Frozen):
     effect: Effect
     timeout: timedelta
     approval: Approval
+    asking: Asking = Asking()
+    """How a person is asked, where the agent's file says more than whether."""
+    definition_digest: str = ""
+    """SHA-256 (hex) of what the model is told of it: part of what a person approves."""
     attempts: int | None = Field(default=None, ge=1, le=100)
     """How often it may be started because of its own errors; None: as its effect says."""
     heartbeat: timedelta | None = None
@@ -69,6 +73,8 @@ class Call(Frozen):
     name: str
     arguments: Content
     problem: str | None = None
+    rule: RuleVerdict | None = None
+    """What the policy's rule says of the arguments; None when there is no rule."""
 
 
 Verdict = Literal["done", "not_done", "unclear"]

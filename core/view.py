@@ -26,6 +26,16 @@ class PendingCall(Frozen):
     tool: str
     arguments: Content
     asked_at: datetime | None
+    reason: str = ""
+    """Why a person is asked, as the policy says."""
+    risk: str = ""
+    digest: str = ""
+    """SHA-256 (hex) of exactly what is asked for; a decision may name it, or its beginning."""
+    needed: int = 1
+    approvers: tuple[str, ...] = ()
+    """Who may decide; empty: anybody."""
+    approved_by: tuple[str, ...] = ()
+    expires_at: datetime | None = None
     doubt: str = ""
     """Set when the call was started and its end not seen: it waits to be settled, not approved. Says what happened."""
 
@@ -150,8 +160,9 @@ def _waiting(entry: OpenCall, workflow_id: str) -> str:
     asked = f" since {entry.asked_at:%Y-%m-%d %H:%M:%S} UTC" if entry.asked_at else ""
     if entry.status == "awaiting_settlement":
         return _doubtful(entry, run, asked, whole)
+    terms = "".join(f"- {_code(text)}\n" for text in conditions(_pending(entry)))
     return (
-        f"### Waits for approval: {call.name} ({call.id}){asked}\n\n"
+        f"### Waits for approval: {call.name} ({call.id}){asked}\n\n{terms}\n"
         f"```\n{_fenced(_shown_arguments(call.arguments))}\n```\n\n"
         f"{whole}To decide, send signal `approve` or `reject` with\n\n"
         f"```json\n{json.dumps({'id': call.id, 'by': 'your name', 'reason': 'why'})}\n```\n\n"
@@ -177,13 +188,38 @@ def _shown_arguments(arguments: Content) -> str:
 
 
 def _pending(entry: OpenCall) -> PendingCall:
+    if entry.status == "awaiting_settlement":
+        doubt = entry.unsettled.why if entry.unsettled else "its end was not seen"
+        return PendingCall(
+            id=entry.call.id, tool=entry.call.name, arguments=entry.call.arguments, asked_at=entry.asked_at, doubt=doubt
+        )
+    asked = entry.request
     return PendingCall(
         id=entry.call.id,
         tool=entry.call.name,
         arguments=entry.call.arguments,
         asked_at=entry.asked_at,
-        doubt=entry.unsettled.why if entry.status == "awaiting_settlement" and entry.unsettled else "",
+        reason=asked.reason if asked else "",
+        risk=asked.risk if asked else "",
+        digest=asked.digest if asked else "",
+        needed=asked.needed if asked else 1,
+        approvers=asked.approvers if asked else (),
+        approved_by=tuple(decision.by for decision in entry.decisions),
+        expires_at=asked.expires_at if asked else None,
     )
+
+
+def conditions(pending: PendingCall) -> list[str]:
+    """Say why a person is asked, who may decide, how many must, and until when; each in one line, what there is."""
+    said = [pending.reason, f"risk: {pending.risk}" if pending.risk else ""]
+    if pending.approvers:
+        said.append(f"may decide: {', '.join(pending.approvers)}")
+    if pending.needed > 1:
+        by = f" (so far: {', '.join(pending.approved_by)})" if pending.approved_by else ""
+        said.append(f"needs {pending.needed} different people{by}")
+    if pending.expires_at is not None:
+        said.append(f"until {pending.expires_at:%Y-%m-%d %H:%M:%S} UTC")
+    return [one_line(text, 300) for text in said if text]
 
 
 def _code(text: str) -> str:

@@ -26,7 +26,7 @@ from core.chat import Usage
 from core.content import Content, clean, one_line
 from core.runs import RunResult
 from core.shapes import counted
-from core.view import PendingCall, StateView
+from core.view import PendingCall, StateView, conditions
 from infra.runs import Ending, RunInfo
 
 PIPE_COLUMNS = 10_000
@@ -110,6 +110,8 @@ def show_pending(console: Console, run: str, call: PendingCall) -> None:
         console.print(Text(text))
     if call.arguments.artifact is not None:
         console.print(_command("artifact", "get", run, call.arguments.artifact.handle))
+    for condition in conditions(call):
+        console.print(Text(f"  {printable(condition)}", style="yellow"))
     if call.doubt:
         console.print(Text(f"It may or may not have taken effect: {printable(one_line(call.doubt, 600))}"))
         for way in ("--done", "--run-again", "--give-up"):
@@ -150,7 +152,8 @@ def show_agents(console: Console, agents: Sequence[AgentFile]) -> None:
     """Write a list of agents."""
     table = _table("agent", "description", "model", "tools (* asks first)")
     for agent in agents:
-        tools = (f"{tool}*" if agent.approval.get(tool) == "ask" else tool for tool in agent.tools)
+        asked = {tool for tool, asking in agent.approval.items() if asking.mode == "ask"}
+        tools = (f"{tool}*" if tool in asked else tool for tool in agent.tools)
         table.add_row(agent.name, _cell(agent.description), agent.model or "default", Text(", ".join(tools)))
     console.print(table if agents else Text("no agents", style="dim"))
 

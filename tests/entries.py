@@ -3,13 +3,14 @@
 from datetime import UTC, datetime, timedelta
 
 from core.agents import Limits, PinnedAgent
+from core.asking import Approval
 from core.chat import StopReason, ToolSchema, Usage
 from core.content import ArtifactRef, inline
 from core.entries import Replied, RunRef, Started, ToolFinished
 from core.journal import Head
 from core.runs import RunSpec
 from core.state import RunState
-from core.tools import Approval, Call, Effect, PinnedTool, ToolPolicy
+from core.tools import Call, Effect, PinnedTool, ToolPolicy
 
 NOW = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 RUN = RunRef(scope="run-1", workflow_id="run-1", run_id="0197")

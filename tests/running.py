@@ -1,6 +1,6 @@
 """How tests run agents: a worker with a model of the test's choice, runs, and the replay of each that has ended."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -10,13 +10,13 @@ from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.worker import Replayer
 
 from core.agents import Context, Limits, PinnedAgent
+from core.asking import Approval, Asking
 from core.chat import ChatReply, ChatRequest, ProposedCall, StopReason, Usage
 from core.content import ArtifactRef, inline
 from core.errors import ModelRefused
 from core.ports import BlobStore, ChatModel
 from core.runs import EVENTS_PER_GENERATION, AgentInput, RunResult
 from core.storage import Storage
-from core.tools import Approval
 from core.view import StateView
 from infra.payloads import data_converter
 from infra.settings import Settings
@@ -72,7 +72,7 @@ class Running:
         self,
         *,
         tools: Sequence[str] = (),
-        approval: dict[str, Approval] | None = None,
+        approval: Mapping[str, Approval | Asking] | None = None,
         secrets: dict[str, str] | None = None,
         attachments: Sequence[ArtifactRef] = (),
         limits: Limits | None = None,
@@ -88,7 +88,7 @@ class Running:
             name="tested",
             description="An agent of the tests.",
             tools=tuple(tools),
-            approval=approval or {},
+            approval={name: Asking.model_validate(asking) for name, asking in (approval or {}).items()},
             secrets=secrets or {},
             limits=_patient(limits or Limits()),
             context=context or Context(),

@@ -4,7 +4,8 @@
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
@@ -98,8 +99,8 @@ class Run(HeldState):
                     await self._commit(spec)
                 case Compact(drop=drop):
                     await self._compact(spec, drop=drop)
-                case Wait():
-                    await self._changed()
+                case Wait(until=until):
+                    await self._changed(until)
                 case Finish() as finish:
                     return finish
 
@@ -211,9 +212,15 @@ class Run(HeldState):
         self.pause(failure)
         await workflow.wait_condition(lambda: self.state.paused is None)
 
-    async def _changed(self) -> None:
-        """Wait until a call has ended or a person has acted."""
+    async def _changed(self, until: datetime | None) -> None:
+        """Wait until a call has ended or a person has acted, or it is `until`."""
         seen = self.changes
-        await workflow.wait_condition(lambda: self.changes != seen or self._calls.crashed() is not None)
+        timeout = max(until - workflow.now(), timedelta()) if until is not None else None
+        with suppress(TimeoutError):
+            await workflow.wait_condition(
+                lambda: self.changes != seen or self._calls.crashed() is not None,
+                timeout=timeout,
+                timeout_summary="until a request for approval is over, or shown again",
+            )
         if (crashed := self._calls.crashed()) is not None:
             crashed.result()

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from activities.tool_context import ToolContext
 from activities.toolbox import Tool, Toolbox, tool
+from core.asking import Asking
 from core.errors import InputError
 
 SHORT = timedelta(seconds=5)
@@ -73,7 +74,7 @@ def test_a_tool_is_described_by_its_name_docstring_and_signature() -> None:
 def test_the_agents_file_overrides_a_tools_own_approval() -> None:
     """What the tool's author says is the default."""
     assert BOX.policy("visit").approval == "ask"
-    assert BOX.policy("visit", "auto").approval == "auto"
+    assert BOX.policy("visit", Asking(mode="auto")).approval == "auto"
     assert BOX.policy("visit").effect == "idempotent_write"
     assert BOX.policy("visit").timeout == SHORT
 

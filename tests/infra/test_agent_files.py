@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from core.asking import Asking
 from core.errors import InputError
 from infra.agent_files import FILE_BYTES, list_agents, load_agent, read_agent
 
@@ -31,7 +32,7 @@ def test_a_file_has_all_that_an_agent_is(tmp_path: Path) -> None:
         f"\ufeff---\n{HEADER}tools: [publish]\napproval:\n  publish: ask\nlimits: {{turns: 3}}\n---\n\nDo it.\nWell.\n"
     )
     agent = read_agent(written(tmp_path, text.replace("\n", "\r\n")))
-    assert (agent.name, agent.tools, agent.approval) == ("one", ("publish",), {"publish": "ask"})
+    assert (agent.name, agent.tools, agent.approval) == ("one", ("publish",), {"publish": Asking(mode="ask")})
     assert agent.limits.turns == 3
     assert agent.instructions == "Do it.\nWell."
 
@@ -42,7 +43,7 @@ def test_the_agents_that_ship_are_right() -> None:
     assert not listing.broken
     by_name = {agent.name: agent for agent in listing.agents}
     assert {"analyst", "researcher"} <= set(by_name)
-    assert all(by_name[name].approval["write_report"] == "ask" for name in ("analyst", "researcher"))
+    assert all(by_name[name].approval["write_report"].mode == "ask" for name in ("analyst", "researcher"))
 
 
 def test_an_unknown_agent_is_answered_with_the_known_and_the_near(tmp_path: Path) -> None:
@@ -92,7 +93,10 @@ def test_a_missing_folder_names_the_setting(tmp_path: Path) -> None:
         ),
         (f"---\n{HEADER}tools: publish\n---\nDo it.", "one.md:4: tools: must be a list, it is 'publish'"),
         (f"---\n{HEADER}approval: {{publish: ask}}\n---\nDo it.", "tools that the agent does not have: publish"),
-        (f"---\n{HEADER}tools: [p]\napproval: {{p: maybe}}\n---\nDo it.", "approval.p: must be 'auto' or 'ask'"),
+        (
+            f"---\n{HEADER}tools: [p]\napproval: {{p: maybe}}\n---\nDo it.",
+            "p.mode: must be 'auto', 'ask' or 'deny'",
+        ),
         (f"---\n{HEADER}limits: 3\n---\nDo it.", "one.md:4: limits: must be fields with values, it is 3"),
         (f"---\n{HEADER}model: bogus:x\n---\nDo it.", "one.md:4: model: there is no model 'bogus:x'; known: offline"),
         (f"---\n{HEADER}model: script:/none.yaml\n---\nDo it.", "one.md:4: model: the model 'script:/none.yaml' names"),
