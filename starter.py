@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from core.entries import Settlement
+from core.entries import DecisionScope, Settlement
 from infra import client
 from infra.display import Display
 from infra.exits import EXIT_CODES, FAILED
@@ -89,11 +89,13 @@ def approve(
     *,
     by: ByOption = None,
     reason: Annotated[str, typer.Option(help="Why; kept with the decision.")] = "",
+    for_run: Annotated[bool, typer.Option("--for-run", help="Let the tool run for the rest of the run, too.")] = False,
     as_json: JsonOption = False,
 ) -> int:
     """Let a call that waits for approval run, exactly as state shows it."""
     display = Display(as_json=as_json)
-    return finish(display, client.decide_on(display, run, "approve", call=call, by=by, reason=reason))
+    scope: DecisionScope = "run" if for_run else "once"
+    return finish(display, client.decide_on(display, run, "approve", call=call, by=by, reason=reason, scope=scope))
 
 
 @app.command()

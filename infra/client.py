@@ -6,7 +6,7 @@ from pathlib import Path
 
 from core.approvals import ActName
 from core.content import Content, clean, fits_inline
-from core.entries import Settlement
+from core.entries import DecisionScope, Settlement
 from core.errors import InputError
 from infra.agent_files import list_agents, load_agent
 from infra.decisions import Decision, decide, make_act, stop, with_message, with_settlement
@@ -79,9 +79,18 @@ async def fetch_result(display: Display, run: str, target: Path | None) -> int:
     return exit_code_of(ending.run.status)
 
 
-async def decide_on(display: Display, run: str, name: ActName, *, call: str, by: str | None, reason: str) -> int:
+async def decide_on(  # noqa: PLR0913 - each is an option of the command
+    display: Display,
+    run: str,
+    name: ActName,
+    *,
+    call: str,
+    by: str | None,
+    reason: str,
+    scope: DecisionScope = "once",
+) -> int:
     """Send a person's act and say what came of it; `by` None is the user's name."""
-    act = make_act(call=call, by=user_name() if by is None else by, reason=reason)
+    act = make_act(call=call, by=user_name() if by is None else by, reason=reason, scope=scope)
     return _show_decision(display, await decide(await _runs(client_settings()), run, name, act))
 
 

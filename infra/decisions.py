@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from core.approvals import Act, ActName
 from core.content import Content
-from core.entries import Decided, Messaged, Paused, Refused, Resumed, Settled, Settlement
+from core.entries import Decided, DecisionScope, Messaged, Paused, Refused, Resumed, Settled, Settlement
 from core.errors import InputError, PerdureError
 from core.frozen import Frozen
 from core.view import StateView
@@ -44,14 +44,14 @@ class Decision(Frozen):
     said: str
 
 
-def make_act(*, call: str = "", by: str = "", reason: str = "") -> Act:
+def make_act(*, call: str = "", by: str = "", reason: str = "", scope: DecisionScope = "once") -> Act:
     """Return the act.
 
     Raises:
         InputError: a part of it is too long.
     """
     try:
-        return Act(id=call, by=by, reason=reason)
+        return Act(id=call, by=by, reason=reason, scope=scope)
     except ValidationError as error:
         problem = error.errors()[0]
         raise InputError(f"{problem['loc'][0]} {fault(problem)}; make it shorter") from None
@@ -128,7 +128,7 @@ async def _require_open(runs: Runs, run: str) -> None:
 
 
 def _named(before: StateView | None, name: ActName, act: Act) -> Act:
-    """Name the call that the person means: the only one that waits, as it was seen, and no later one."""
+    """Name the call that the person means, as it was seen: the only one that waits, and no later or changed one."""
     if name not in {"approve", "reject", "settle"} or act.id or before is None or len(before.pending) != 1:
         return act
     return act.model_copy(update={"id": before.pending[0].id})
