@@ -133,6 +133,20 @@ def settle(  # noqa: PLR0913 - what a person may say of a call
 
 
 @app.command()
+def answer(
+    run: RunArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer; - reads standard input.")],
+    call: CallArgument = "",
+    *,
+    by: ByOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Answer a question that the agent has asked."""
+    display = Display(as_json=as_json)
+    return finish(display, client.answer_question(display, run, text, call=call, by=by))
+
+
+@app.command()
 def message(
     run: RunArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent shall know; - reads standard input.")],

@@ -14,7 +14,7 @@ from activities.signatures import Signature, WrongDeclaration
 from core.asking import Approval
 from core.errors import InputError
 from core.redaction import SECRET_NAME
-from core.tools import Effect, ToolPolicy
+from core.tools import Effect, Server, ToolPolicy
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
@@ -66,6 +66,7 @@ def tool(  # noqa: PLR0913 - each is a word of the declaration, given by name
     task_queue: str | None = None,
     untrusted_output: bool = False,
     verify: Callable[..., object] | None = None,
+    served_by: Server = "worker",
     secrets: Sequence[str] = (),
 ) -> Callable[[Callable[Parameters, Returned]], Tool[Parameters, Returned]]:
     """Declare a function as a tool.
@@ -86,6 +87,7 @@ def tool(  # noqa: PLR0913 - each is a word of the declaration, given by name
         verify: For a `write`: finds out whether a call whose end was not seen has taken effect. Same parameters. It
             returns what the call would have returned, or raises `NotDone` when nothing happened; whatever else it
             raises lets a person be asked. It only reads, and is repeated on errors.
+        served_by: `workflow` for a tool that the workflow itself serves, by asking a person; its function never runs.
         secrets: Names of the secrets that it may read by `context.secret(NAME)`; an agent's file may say which.
 
     Raises:
@@ -107,6 +109,7 @@ def tool(  # noqa: PLR0913 - each is a word of the declaration, given by name
                 task_queue=task_queue,
                 untrusted=untrusted_output,
                 verifies=verify is not None,
+                served_by=served_by,
             )
             signature = Signature(function)
             _check_repeats(policy, signature, verify)

@@ -11,14 +11,14 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from core.content import Content, clean, fits_inline, inline, one_line
-from core.entries import Decided, DecisionScope, Messaged, Paused, Refused, Resumed, Settled, Settlement, utc
+from core.entries import Answered, Decided, DecisionScope, Messaged, Paused, Refused, Resumed, Settled, Settlement, utc
 from core.frozen import Frozen
-from core.requests import may_not_decide
-from core.state import CallStatus, RunState
+from core.requests import may_not_decide, options_of
+from core.state import CallStatus, OpenCall, RunState
 from core.wording import fault
 
-ActName = Literal["approve", "reject", "settle", "message", "pause", "resume"]
-ACT_NAMES: tuple[ActName, ...] = ("approve", "reject", "settle", "message", "pause", "resume")
+ActName = Literal["approve", "reject", "settle", "answer", "message", "pause", "resume"]
+ACT_NAMES: tuple[ActName, ...] = ("approve", "reject", "settle", "answer", "message", "pause", "resume")
 ACT_BYTES = 16 * 1024
 """Longest act that is read."""
 
@@ -38,7 +38,7 @@ class Act(Frozen):
     result: str = Field(default="", max_length=4000)
     """For `settle` with `done`: what the call returned, as the model shall read it."""
     text: str = Field(default="", max_length=4000)
-    """For `message`: what the agent is told before it is asked again."""
+    """For `message`: what the agent is told before it is asked again. For `answer`: the answer."""
     content: Content | None = None
     """For `message`, instead of `text`: one that is too long to be sent, as an artifact of the run's scope."""
     expected_version: int | None = None
@@ -49,19 +49,20 @@ class Answer(Frozen):
     """What an update is answered with: what came of the act, and the version of the state after it."""
 
     version: int
-    entry: Decided | Settled | Messaged | Paused | Resumed = Field(discriminator="kind")
+    entry: Decided | Answered | Settled | Messaged | Paused | Resumed = Field(discriminator="kind")
 
 
 EXAMPLES: dict[ActName, str] = {
     "approve": '{"id": "t3c1", "by": "you", "reason": "why"}',
     "reject": '{"id": "t3c1", "by": "you", "reason": "why"}',
     "settle": '{"id": "t3c1", "settlement": "done" or "run_again" or "give_up", "by": "you"}',
+    "answer": '{"id": "t3c1", "text": "the answer", "by": "you"}',
     "message": '{"text": "what the agent shall know", "by": "you"}',
     "pause": '{"by": "you", "reason": "why"}',
     "resume": '{"by": "you"}',
 }
 
-Taken = Decided | Settled | Messaged | Paused | Resumed | Refused
+Taken = Decided | Answered | Settled | Messaged | Paused | Resumed | Refused
 
 
 def act_on(state: RunState, name: ActName, raw: bytes, now: datetime) -> Taken:
@@ -81,7 +82,7 @@ def act_on(state: RunState, name: ActName, raw: bytes, now: datetime) -> Taken:
             return _refused(state, name, f"the run is not paused, it is {state.phase}", now)
         case "resume":
             return Resumed(at=now, turn=state.turn, by=act.by)
-        case "approve" | "reject" | "settle":
+        case "approve" | "reject" | "settle" | "answer":
             return _on_call(state, name, act, now)
 
 
@@ -106,8 +107,19 @@ def _paused(state: RunState, act: Act, now: datetime) -> Paused | Refused:
     return Paused(at=now, turn=state.turn, cause="person", why=why, by=act.by)
 
 
-def _on_call(state: RunState, name: ActName, act: Act, now: datetime) -> Decided | Settled | Refused:
-    call_id = _which(state, act.id, "awaiting_settlement" if name == "settle" else "awaiting_approval")
+WAITS_FOR: dict[ActName, CallStatus] = {"settle": "awaiting_settlement", "answer": "awaiting_answer"}
+"""What a call waits for that an act is about; approval, where nothing else is said."""
+
+WAITS_AS: dict[CallStatus, tuple[str, str]] = {
+    "awaiting_approval": ("for approval", "approve or reject"),
+    "awaiting_answer": ("for an answer", "answer"),
+    "awaiting_settlement": ("to be settled", "settle"),
+}
+"""How that is said, and which acts end it."""
+
+
+def _on_call(state: RunState, name: ActName, act: Act, now: datetime) -> Decided | Answered | Settled | Refused:
+    call_id = _which(state, act.id, WAITS_FOR.get(name, "awaiting_approval"))
     if isinstance(call_id, Refusal):
         return _refused(state, name, call_id.why, now)
     if name == "settle":
@@ -115,6 +127,8 @@ def _on_call(state: RunState, name: ActName, act: Act, now: datetime) -> Decided
     open_call = next(entry for entry in state.open_calls if entry.call.id == call_id)
     if why := may_not_decide(open_call, act.by, act.digest, now):
         return _refused(state, name, why, now)
+    if name == "answer":
+        return _answered(state, act, open_call, now)
     return Decided(
         at=now,
         turn=state.turn,
@@ -125,6 +139,15 @@ def _on_call(state: RunState, name: ActName, act: Act, now: datetime) -> Decided
         scope=act.scope if name == "approve" else "once",
         digest=open_call.request.digest if open_call.request else "",
     )
+
+
+def _answered(state: RunState, act: Act, open_call: OpenCall, now: datetime) -> Answered | Refused:
+    text, options = clean(act.text).strip(), options_of(open_call)
+    if not one_line(act.text) or not fits_inline(text):
+        return _refused(state, "answer", f"it has no text, or too much; send {EXAMPLES['answer']}", now)
+    if options and text not in options:
+        return _refused(state, "answer", f"{one_line(text)!r} is none of the options: {', '.join(options)}", now)
+    return Answered(at=now, turn=state.turn, call_id=open_call.call.id, text=Content(text=text), by=act.by)
 
 
 def _settled(state: RunState, act: Act, call_id: str, now: datetime) -> Settled | Refused:
@@ -175,12 +198,11 @@ def _which(state: RunState, call_id: str, status: CallStatus) -> str | Refusal:
         return call_id
     if not call_id and len(waiting) == 1:
         return waiting[0]
-    approval = status == "awaiting_approval"
-    wanted = "for approval" if approval else "to be settled"
-    others = [entry.call.id for entry in state.pending if entry.status != status]
+    wanted, _ = WAITS_AS[status]
+    others = {entry.call.id: entry.status for entry in state.pending if entry.status != status}
     if others and (call_id in others or not (call_id or waiting)):
-        cure = "settle" if approval else "approve or reject"
-        return Refusal(why=f"{call_id or others[0]} does not wait {wanted}; send {cure}")
+        other = call_id or next(iter(others))
+        return Refusal(why=f"{other} does not wait {wanted}; send {WAITS_AS[others[other]][1]}")
     if not waiting:
         what = f"{one_line(call_id, 100)} does not wait" if call_id else "nothing waits"
         return Refusal(why=f"{what} {wanted}{_decided(state, call_id)}; the run is {state.phase}")

@@ -47,6 +47,8 @@ class Asking(Frozen):
     """Who may decide after the deadline, within as long again; then the call is rejected."""
     remind: timedelta | None = Field(default=None, gt=timedelta(0))
     """How often a request that waits is shown again."""
+    default_answer: str = Field(default="", max_length=2000)
+    """For a question (`ask_human`): what the agent is told when nobody has answered at the deadline."""
     reason: str = Field(default="", max_length=REASON_CHARACTERS)
     """Why a person is asked, for that person."""
     risk: str = Field(default="", max_length=REASON_CHARACTERS)

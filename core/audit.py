@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, BaseModel
 from core.chat import Usage
 from core.content import ArtifactRef, Content, one_line
 from core.entries import (
+    Answered,
     ApprovalRequested,
     Closed,
     Compacted,
@@ -128,7 +129,7 @@ def who(entry: Entry) -> str:
             return entry.model or "the model"
         case ToolFinished():
             return entry.tool
-        case Paused():
+        case Paused() | Answered():
             return entry.by or RULES
         case Compacted() | ApprovalRequested() | Reminded() | Expired() | Unsettled() | Refused() | Told() | Closed():
             return RULES
@@ -213,7 +214,7 @@ def _text(entry: Entry) -> Content | None:
     match entry:
         case Started() | Forked():
             return entry.task
-        case Messaged() | Replied():
+        case Messaged() | Replied() | Answered():
             return entry.text
         case ToolFinished() | Settled():
             return entry.content

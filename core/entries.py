@@ -131,6 +131,17 @@ class ApprovalRequested(EntryBase):
     expires_at: AwareDatetime | None = None
     remind_at: AwareDatetime | None = None
     escalated: bool = False
+    question: bool = False
+    """Whether the agent asks for an answer; else for leave to run the call."""
+
+
+class Answered(EntryBase):
+    """A person's answer to a question of the agent's; `by` is empty when nobody did, and it is the policy's."""
+
+    kind: Literal["answered"] = "answered"
+    call_id: str
+    text: Content
+    by: str = ""
 
 
 class Expired(EntryBase):
@@ -241,6 +252,7 @@ Entry = Annotated[
     | ToolFinished
     | Compacted
     | ApprovalRequested
+    | Answered
     | Reminded
     | Expired
     | Decided

@@ -10,6 +10,7 @@ from itertools import takewhile
 from core import requests, settlement
 from core.content import inline, one_line
 from core.entries import (
+    Answered,
     ApprovalRequested,
     Closed,
     Compacted,
@@ -44,6 +45,7 @@ from core.state import (
     OpenCall,
     RunState,
     TakenAct,
+    TakenEntry,
 )
 from core.tools import Call
 
@@ -68,12 +70,12 @@ def apply(state: RunState, entry: Entry) -> RunState:
     return _waiting(after, entry.at)
 
 
-def _act(entry: Entry) -> Decided | Settled | Messaged | Paused | Resumed | Refused | None:
+def _act(entry: Entry) -> TakenEntry | None:
     """Return what the state keeps of a person's act; None for any other entry."""
     match entry:
         case Decided() | Settled() | Resumed() | Refused():
             return entry
-        case Messaged():
+        case Messaged() | Answered():
             return entry.model_copy(update={"text": inline(one_line(entry.text.shown(), 100))})
         case Paused(cause="person"):
             return entry
@@ -167,7 +169,7 @@ def _fold(state: RunState, entry: Entry) -> RunState:
             return _replied(state, entry)
         case ToolFinished():
             return _finished(state, entry)
-        case ApprovalRequested() | Reminded() | Expired() | Decided():
+        case ApprovalRequested() | Answered() | Reminded() | Expired() | Decided():
             return requests.folded(state, entry)
         case Unsettled() | Settled():
             return settlement.folded(state, entry)

@@ -4,6 +4,7 @@ import json
 
 from core.content import one_line
 from core.entries import (
+    Answered,
     ApprovalRequested,
     Closed,
     Compacted,
@@ -88,7 +89,7 @@ def what(entry: Entry) -> str:
         case ToolFinished():
             shown = one_line(entry.content.shown(), RESULT_CHARACTERS)
             return f"{entry.tool} {'failed' if entry.failed else 'done'}: {shown}"
-        case ApprovalRequested() | Reminded() | Expired() | Decided():
+        case ApprovalRequested() | Answered() | Reminded() | Expired() | Decided():
             return _asked(entry)
         case Unsettled():
             return f"{entry.tool} ({entry.call_id}) may or may not have taken effect: {entry.why}"
@@ -109,8 +110,12 @@ def what(entry: Entry) -> str:
             return f"{entry.outcome}" + (f": {entry.reason}" if entry.reason else "")
 
 
-def _asked(entry: ApprovalRequested | Reminded | Expired | Decided) -> str:
+def _asked(entry: ApprovalRequested | Answered | Reminded | Expired | Decided) -> str:
     match entry:
+        case ApprovalRequested(question=True):
+            return f"{entry.tool} waits for an answer ({entry.call_id})"
+        case Answered():
+            return f"{entry.call_id} answered by {entry.by or 'nobody, in time'}: {entry.text.shown()}"
         case ApprovalRequested():
             others = f", escalated to {', '.join(entry.approvers)}" if entry.escalated else ""
             return f"{entry.tool} waits for approval ({entry.call_id}){others}"

@@ -4,16 +4,20 @@ A request is for one call, exactly: tool, arguments, the tool's definition and t
 enough different people approved it, when one rejected it, or at its deadline: nothing is ever approved by waiting.
 """
 
+import json
 from datetime import datetime
 
 from core.asking import request_digest
 from core.content import inline
-from core.entries import ApprovalRequested, Decided, Entry, Expired, Reminded, ToolFinished, utc
+from core.entries import Answered, ApprovalRequested, Decided, Entry, Expired, Reminded, ToolFinished, utc
 from core.loops import canonical
 from core.open_calls import change
 from core.runs import RunSpec
-from core.state import OpenCall, RunState
+from core.state import CallStatus, OpenCall, RunState
 from core.tools import Call, ToolPolicy
+
+OfRequest = ApprovalRequested | Answered | Reminded | Expired | Decided
+WAITS: frozenset[CallStatus] = frozenset({"awaiting_approval", "awaiting_answer"})
 
 
 def is_asked(policy: ToolPolicy, state: RunState, call: Call) -> bool:
@@ -40,6 +44,7 @@ def request(spec: RunSpec, policy: ToolPolicy, call: Call, now: datetime, turn: 
         approvers=asking.approvers,
         excluded=(spec.by,) if asking.exclude_requester and spec.by else (),
         needed=asking.needed,
+        question=policy.served_by == "workflow",
         expires_at=now + asking.expires if asking.expires else None,
         remind_at=now + asking.remind if asking.remind else None,
     )
@@ -48,7 +53,7 @@ def request(spec: RunSpec, policy: ToolPolicy, call: Call, now: datetime, turn: 
 def due(policy: ToolPolicy, open_call: OpenCall, now: datetime, turn: int) -> Entry | None:
     """Return what time alone makes of a request: its end, its way to other people, or that it is shown again."""
     asked, call = open_call.request, open_call.call
-    if asked is None or open_call.status not in {"awaiting_approval", "expired"}:
+    if asked is None or open_call.status not in {*WAITS, "expired"}:
         return None
     if open_call.status == "expired":
         return _after_deadline(policy, open_call, now, turn)
@@ -81,12 +86,30 @@ def may_not_decide(open_call: OpenCall, by: str, digest: str, now: datetime) -> 
     return ""
 
 
+def options_of(open_call: OpenCall) -> tuple[str, ...]:
+    """Return the answers that a question allows; empty: any."""
+    try:
+        arguments = json.loads(open_call.call.arguments.text or "{}")
+        options = arguments.get("options") or ()
+        return tuple(str(option) for option in options)
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return ()
+
+
+def answered(open_call: OpenCall, at: datetime, turn: int) -> ToolFinished | None:
+    """Return the result of a question that was answered; None of any other call."""
+    if open_call.status != "answered" or open_call.answer is None:
+        return None
+    call = open_call.call
+    return ToolFinished(at=at, turn=turn, call_id=call.id, tool=call.name, content=open_call.answer.text, attempts=1)
+
+
 def wake_at(state: RunState) -> datetime | None:
     """Return when the next deadline or reminder is, None when there is none."""
     times = (
         at
         for entry in state.open_calls
-        if entry.status == "awaiting_approval" and entry.request is not None
+        if entry.status in WAITS and entry.request is not None
         for at in (entry.request.expires_at, entry.request.remind_at)
         if at is not None
     )
@@ -111,12 +134,15 @@ def digest_of(policy: ToolPolicy, call: Call) -> str:
     return request_digest(call.name, arguments, policy.definition_digest, policy.asking)
 
 
-def folded(state: RunState, entry: ApprovalRequested | Reminded | Expired | Decided) -> RunState:
+def folded(state: RunState, entry: OfRequest) -> RunState:
     """Return the state after what happened to a request."""
     match entry:
         case ApprovalRequested():
-            asked = {"status": "awaiting_approval", "asked_at": entry.at, "request": entry, "decisions": ()}
+            status = "awaiting_answer" if entry.question else "awaiting_approval"
+            asked = {"status": status, "asked_at": entry.at, "request": entry, "decisions": ()}
             return change(state, entry.call_id, **asked)
+        case Answered():
+            return change(state, entry.call_id, status="answered", answer=entry)
         case Expired():
             return change(state, entry.call_id, status="expired")
         case Reminded():
@@ -165,5 +191,8 @@ def _after_deadline(policy: ToolPolicy, open_call: OpenCall, now: datetime, turn
                 "escalated": True,
             }
         )
+    if asked is not None and asked.question:
+        text = asking.default_answer or "Nobody answered in time."
+        return Answered(at=now, turn=turn, call_id=call.id, text=inline(text))
     why = "Not run: nobody decided in time. Nothing was changed."
     return ToolFinished(at=now, turn=turn, call_id=call.id, tool=call.name, content=inline(why), failed=True)

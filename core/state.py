@@ -11,6 +11,7 @@ from pydantic import Field
 from core.chat import StopReason, Usage
 from core.content import ArtifactRef, Content
 from core.entries import (
+    Answered,
     ApprovalRequested,
     Decided,
     Entry,
@@ -40,6 +41,8 @@ CallStatus = Literal[
     "awaiting_approval",
     "approved",
     "rejected",
+    "awaiting_answer",
+    "answered",
     "expired",
     "running",
     "unsettled",
@@ -49,17 +52,20 @@ CallStatus = Literal[
     "again",
     "finished",
 ]
-WAITING: frozenset[CallStatus] = frozenset({"awaiting_approval", "awaiting_settlement"})
+WAITING: frozenset[CallStatus] = frozenset({"awaiting_approval", "awaiting_answer", "awaiting_settlement"})
 UNSEEN: frozenset[CallStatus] = frozenset({"running", "unsettled", "verifying", "awaiting_settlement"})
 """In these a call has begun, and its end was not seen."""
 UNDER_WAY: frozenset[CallStatus] = frozenset({"running", "verifying"})
+
+
+TakenEntry = Decided | Answered | Settled | Messaged | Paused | Resumed | Refused
 
 
 class TakenAct(Frozen):
     """What became of a person's act, and at which step."""
 
     step: int
-    entry: Decided | Settled | Messaged | Paused | Resumed | Refused = Field(discriminator="kind")
+    entry: TakenEntry = Field(discriminator="kind")
     """A message only as its beginning."""
 
 
@@ -70,6 +76,7 @@ class OpenCall(Frozen):
     status: CallStatus = "proposed"
     asked_at: datetime | None = None
     request: ApprovalRequested | None = None
+    answer: Answered | None = None
     decisions: tuple[Decided, ...] = ()
     """What people have said to the request so far."""
     runs: int = 0

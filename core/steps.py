@@ -7,7 +7,7 @@ from core.content import inline
 from core.entries import Entry, Outcome, PauseCause, Paused, Told, ToolFinished
 from core.frozen import Frozen
 from core.loops import circle, warning
-from core.requests import due, is_asked, request, still_holds, wake_at
+from core.requests import answered, due, is_asked, request, still_holds, wake_at
 from core.runs import RunSpec
 from core.settlement import result_of_settled
 from core.state import TAIL_HARD_BYTES, OpenCall, RunState
@@ -156,7 +156,7 @@ def _recorded(spec: RunSpec, state: RunState, open_call: OpenCall, number: int, 
         if asking is not None and open_call.status == "approved" and not still_holds(asking, open_call):
             return request(spec, asking, call, now, state.turn)
         waits = due(asking, open_call, now, state.turn) if asking is not None else None
-        return waits or result_of_settled(open_call, now, state.turn)
+        return waits or answered(open_call, now, state.turn) or result_of_settled(open_call, now, state.turn)
     policy = spec.tool(call.name)
     if policy is None:
         known = ", ".join(tool.name for tool in spec.tools) or "none"
@@ -169,7 +169,8 @@ def _recorded(spec: RunSpec, state: RunState, open_call: OpenCall, number: int, 
         )
     if policy.approval == "deny":
         return _refused(state, call, now, f"Not run: {call.name} is denied by this agent's policy.")
-    return request(spec, policy, call, now, state.turn) if is_asked(policy, state, call) else None
+    asks = policy.served_by == "workflow" or is_asked(policy, state, call)
+    return request(spec, policy, call, now, state.turn) if asks else None
 
 
 def _may_run(spec: RunSpec, state: RunState, open_call: OpenCall) -> bool:

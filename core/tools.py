@@ -12,6 +12,8 @@ from core.frozen import Frozen
 
 Effect = Literal["read", "idempotent_write", "write"]
 
+Server = Literal["worker", "workflow"]
+
 ATTEMPTS: dict[Effect, int] = {"read": 4, "idempotent_write": 6, "write": 1}
 """How often a tool may be started: what can't be repeated runs at most once."""
 
@@ -39,6 +41,8 @@ class ToolPolicy(Frozen):
     """Where workers of its own wait for it; None: the run's task queue."""
     untrusted: bool = False
     """Whether what it returns was written by strangers: the model sees it fenced."""
+    served_by: Server = "worker"
+    """Who carries a call out: a worker, or the workflow itself, which asks a person."""
     verifies: bool = False
     """Whether it can find out by itself if a call has taken effect."""
 

@@ -36,6 +36,8 @@ class PendingCall(Frozen):
     """Who may decide; empty: anybody."""
     approved_by: tuple[str, ...] = ()
     expires_at: datetime | None = None
+    question: bool = False
+    """Whether the agent asks for an answer; its arguments are the question."""
     doubt: str = ""
     """Set when the call was started and its end not seen: it waits to be settled, not approved. Says what happened."""
 
@@ -160,6 +162,8 @@ def _waiting(entry: OpenCall, workflow_id: str) -> str:
     asked = f" since {entry.asked_at:%Y-%m-%d %H:%M:%S} UTC" if entry.asked_at else ""
     if entry.status == "awaiting_settlement":
         return _doubtful(entry, run, asked, whole)
+    if entry.status == "awaiting_answer":
+        return _question(entry, run, asked, whole)
     terms = "".join(f"- {_code(text)}\n" for text in conditions(_pending(entry)))
     return (
         f"### Waits for approval: {call.name} ({call.id}){asked}\n\n{terms}\n"
@@ -167,6 +171,18 @@ def _waiting(entry: OpenCall, workflow_id: str) -> str:
         f"{whole}To decide, send signal `approve` or `reject` with\n\n"
         f"```json\n{json.dumps({'id': call.id, 'by': 'your name', 'reason': 'why'})}\n```\n\n"
         f"or type\n\n```\n{COMMAND} approve {run} {call.id}\n```"
+    )
+
+
+def _question(entry: OpenCall, run: str, asked: str, whole: str) -> str:
+    call = entry.call
+    terms = "".join(f"- {_code(text)}\n" for text in conditions(_pending(entry)))
+    return (
+        f"### Waits for an answer ({call.id}){asked}\n\n{terms}\n"
+        f"```\n{_fenced(_shown_arguments(call.arguments))}\n```\n\n"
+        f"{whole}To answer, send signal `answer` with\n\n"
+        f"```json\n{json.dumps({'id': call.id, 'text': 'the answer', 'by': 'your name'})}\n```\n\n"
+        f"or type\n\n```\n{COMMAND} answer {run} 'the answer'\n```"
     )
 
 
@@ -199,6 +215,7 @@ def _pending(entry: OpenCall) -> PendingCall:
         tool=entry.call.name,
         arguments=entry.call.arguments,
         asked_at=entry.asked_at,
+        question=entry.status == "awaiting_answer",
         reason=asked.reason if asked else "",
         risk=asked.risk if asked else "",
         digest=asked.digest if asked else "",

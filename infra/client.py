@@ -9,7 +9,7 @@ from core.content import Content, clean, fits_inline
 from core.entries import DecisionScope, Settlement
 from core.errors import InputError
 from infra.agent_files import list_agents, load_agent
-from infra.decisions import Decision, decide, make_act, stop, with_message, with_settlement
+from infra.decisions import Decision, decide, make_act, stop, with_answer, with_message, with_settlement
 from infra.display import Display, command_text, show_agents, show_run, show_runs, show_settings
 from infra.exits import OK, exit_code_of
 from infra.forks import ForkWish, launch_fork, make_fork_order
@@ -115,6 +115,13 @@ async def settle_call(  # noqa: PLR0913 - each is an option of the command
     act = make_act(call=call, by=user_name() if by is None else by, reason=reason)
     act = with_settlement(act, settlements[0], result)
     return _show_decision(display, await decide(await _runs(client_settings()), run, "settle", act))
+
+
+async def answer_question(display: Display, run: str, text: str, *, call: str, by: str | None) -> int:
+    """Answer a question of the agent's; `-` reads the answer from standard input."""
+    act = make_act(call=call, by=user_name() if by is None else by)
+    act = with_answer(act, sys.stdin.read() if text == "-" else text)
+    return _show_decision(display, await decide(await _runs(client_settings()), run, "answer", act))
 
 
 async def tell_agent(display: Display, run: str, text: str, *, by: str | None) -> int:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from core.approvals import Act, ActName
 from core.content import Content
-from core.entries import Decided, DecisionScope, Messaged, Paused, Refused, Resumed, Settled, Settlement
+from core.entries import Answered, Decided, DecisionScope, Messaged, Paused, Refused, Resumed, Settled, Settlement
 from core.errors import InputError, PerdureError
 from core.frozen import Frozen
 from core.view import StateView
@@ -23,6 +23,7 @@ SAID: Mapping[ActName, str] = {
     "approve": "approved {what}",
     "reject": "rejected {what}",
     "settle": "settled {what}",
+    "answer": "answered {what}",
     "message": "the agent of {what} reads it before it is asked again",
     "pause": "paused {what}",
     "resume": "resumed {what}",
@@ -60,6 +61,18 @@ def make_act(*, call: str = "", by: str = "", reason: str = "", scope: DecisionS
 def with_message(act: Act, message: Content) -> Act:
     """Return the act with a message to the agent."""
     return act.model_copy(update={"content": message})
+
+
+def with_answer(act: Act, text: str) -> Act:
+    """Return the act with the answer to a question.
+
+    Raises:
+        InputError: it is too long.
+    """
+    try:
+        return Act.model_validate({**act.model_dump(), "text": text})
+    except ValidationError as error:
+        raise InputError(f"answer {fault(error.errors()[0])}; make it shorter") from None
 
 
 def with_settlement(act: Act, settlement: Settlement, result: str) -> Act:
@@ -129,7 +142,7 @@ async def _require_open(runs: Runs, run: str) -> None:
 
 def _named(before: StateView | None, name: ActName, act: Act) -> Act:
     """Name the call that the person means, as it was seen: the only one that waits, and no later or changed one."""
-    if name not in {"approve", "reject", "settle"} or act.id or before is None or len(before.pending) != 1:
+    if name not in {"approve", "reject", "settle", "answer"} or act.id or before is None or len(before.pending) != 1:
         return act
     return act.model_copy(update={"id": before.pending[0].id})
 
@@ -153,6 +166,8 @@ async def _effect(runs: Runs, run: str, name: ActName, act: Act, before: StateVi
                 case Decided() as decided if name == ("approve" if decided.approved else "reject"):
                     if act.id in {"", decided.call_id}:
                         return _applied(run, name, decided.call_id)
+                case Answered(call_id=call_id) if name == "answer" and act.id in {"", call_id}:
+                    return _applied(run, name, call_id)
                 case Settled(call_id=call_id) if name == "settle" and act.id in {"", call_id}:
                     return _applied(run, name, call_id)
                 case Resumed() | Paused() | Messaged() as entry if name == DONE_BY[entry.kind] and entry.by == act.by:

@@ -104,7 +104,7 @@ def show_run(console: Console, info: RunInfo, state: StateView | None, ending: E
 def show_pending(console: Console, run: str, call: PendingCall) -> None:
     """Write a call that waits for a person: what would run, exactly, and what to type."""
     since = f" since {call.asked_at:%Y-%m-%d %H:%M:%S} UTC" if call.asked_at else ""
-    waits = "waits to be settled" if call.doubt else "waits for approval"
+    waits = "waits to be settled" if call.doubt else "waits for an answer" if call.question else "waits for approval"
     console.print(Text(f"{waits}: {printable(call.tool)} ({call.id}){since}", style="bold yellow"))
     for text in arguments_lines(call.arguments):
         console.print(Text(text))
@@ -116,6 +116,9 @@ def show_pending(console: Console, run: str, call: PendingCall) -> None:
         console.print(Text(f"It may or may not have taken effect: {printable(one_line(call.doubt, 600))}"))
         for way in ("--done", "--run-again", "--give-up"):
             console.print(_command("settle", run, call.id, way))
+        return
+    if call.question:
+        console.print(Text.assemble(_command("answer", run), " '...'"))
         return
     console.print(_command("approve", run, call.id))
     console.print(Text.assemble(_command("reject", run, call.id), " --reason '...'"))

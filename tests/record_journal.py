@@ -12,15 +12,18 @@ from pathlib import Path
 from core.chat import Usage
 from core.content import Content, inline
 from core.entries import (
+    Answered,
     ApprovalRequested,
     Closed,
     Compacted,
     Decided,
     Entry,
+    Expired,
     Forked,
     Messaged,
     Paused,
     Refused,
+    Reminded,
     Replied,
     Resumed,
     RunRef,
@@ -67,7 +70,27 @@ def commits() -> list[list[Entry]]:
     return [
         [started("Count the birds.", (artifact(1),))],
         [asks, ApprovalRequested(at=NOW, turn=1, call_id="t1c1", tool="look")],
-        [Decided(at=NOW, turn=1, call_id="t1c1", approved=True, by="ana", reason="fine")],
+        [
+            Reminded(at=NOW, turn=1, call_id="t1c1", tool="look", remind_at=NOW + timedelta(hours=1)),
+            Expired(at=NOW, turn=1, call_id="t1c1", tool="look", escalate_to=("eve",)),
+            Answered(at=NOW, turn=1, call_id="t1c9", text=inline("blue"), by="ana"),
+            ApprovalRequested(
+                at=NOW,
+                turn=1,
+                call_id="t1c1",
+                tool="look",
+                digest="d" * 64,
+                reason="it is far",
+                risk="low",
+                approvers=("eve",),
+                excluded=("ben",),
+                needed=1,
+                expires_at=NOW + timedelta(hours=2),
+                remind_at=NOW + timedelta(hours=1),
+                escalated=True,
+            ),
+        ],
+        [Decided(at=NOW, turn=1, call_id="t1c1", approved=True, by="eve", reason="fine", scope="run", digest="d" * 64)],
         [made, finished("t1c2", "Not run: no JSON", failed=True, tool="publish")],
         [
             Unsettled(at=NOW, turn=1, call_id="t1c2", tool="publish", why="its worker died", asks=True),

@@ -98,6 +98,12 @@ class Agent:
         """Say whether a call took effect whose end was not seen."""
         self._act("settle", act)
 
+    @workflow.signal(description='Answer a question of the agent: {"id": "t3c1", "text": "the answer", "by": "you"}.')
+    @total
+    def answer(self, act: RawValue = NOTHING) -> None:
+        """Answer a question that the agent has asked."""
+        self._act("answer", act)
+
     @workflow.signal(description='Tell the agent something: {"text": "look at March, too", "by": "you"}.')
     @total
     def message(self, act: RawValue = NOTHING) -> None:
@@ -148,6 +154,17 @@ class Agent:
     @total
     def _check_settle(self, act: RawValue = NOTHING) -> None:
         check(self._run, "settle", act)
+
+    @workflow.update(name="answer", description="As the signal; answered at once, or refused with the reason.")
+    @total
+    def answer_now(self, act: RawValue = NOTHING) -> Answer:
+        """Answer a question; raises `ApplicationError` when that can't be."""
+        return answer(self._run, "answer", act)
+
+    @answer_now.validator
+    @total
+    def _check_answer(self, act: RawValue = NOTHING) -> None:
+        check(self._run, "answer", act)
 
     @workflow.update(name="message", description="As the signal; answered at once, or refused with the reason.")
     @total

@@ -143,8 +143,8 @@ async def _approve_all(stack: LocalStack, handle: Handle, run_id: str) -> None:
         if state.paused:
             raise DemoFailed(f"the run paused: {state.paused}")
         for pending in state.pending:
-            if pending.doubt:
-                raise DemoFailed(f"a call waits to be settled: {pending.tool} ({pending.doubt})")
+            if pending.doubt or pending.question:
+                raise DemoFailed(f"a call waits for more than approval: {pending.tool} {pending.doubt}")
             _rule("The agent waits for a person")
             text = readable_arguments(await _text(stack, run_id, pending.arguments))
             shown = text if len(text) < SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " …"
