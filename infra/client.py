@@ -10,9 +10,18 @@ from core.entries import DecisionScope, Settlement
 from core.errors import InputError
 from infra.agent_files import list_agents, load_agent
 from infra.decisions import Decision, decide, make_act, stop, with_answer, with_message, with_settlement
-from infra.display import Display, command_text, show_agents, show_run, show_runs, show_settings
+from infra.display import (
+    Display,
+    command_text,
+    show_agents,
+    show_run,
+    show_runs,
+    show_settings,
+    show_waiting,
+)
 from infra.exits import OK, exit_code_of
 from infra.forks import ForkWish, launch_fork, make_fork_order
+from infra.inbox import inbox
 from infra.journals import scope_of
 from infra.launch import Launched, Order, launch, make_order, user_name
 from infra.live import show_events, upload_progress
@@ -153,6 +162,17 @@ async def list_runs(display: Display, phase: Phase | None, limit: int) -> int:
     runs = await _runs(client_settings())
     found = await runs.list(await selection(runs.client, phase), limit)
     display.document(found) if display.as_json else show_runs(display.out, found)
+    return OK
+
+
+async def show_inbox(display: Display, *, by: str | None, limit: int) -> int:
+    """List what waits for people."""
+    found = await inbox(await _runs(client_settings()), by, limit)
+    if found.unknown:
+        display.note(
+            f"no worker answers for: {', '.join(found.unknown)}; start one (make up) to see what they wait for"
+        )
+    display.document(found) if display.as_json else show_waiting(display.out, found)
     return OK
 
 

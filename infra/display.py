@@ -27,6 +27,7 @@ from core.content import Content, clean, one_line
 from core.runs import RunResult
 from core.shapes import counted
 from core.view import PendingCall, StateView, conditions
+from infra.inbox import Inbox
 from infra.runs import Ending, RunInfo
 
 PIPE_COLUMNS = 10_000
@@ -99,6 +100,19 @@ def show_run(console: Console, info: RunInfo, state: StateView | None, ending: E
             console.print(_command("fork", info.id, "--at-turn", str(state.turn), "--model", "OTHER"))
     for text in state.recent:
         console.print(history_line(text))
+
+
+def show_waiting(console: Console, inbox: Inbox) -> None:
+    """Write what waits in each run, with what to type."""
+    for waiting in inbox.waiting:
+        console.print(Text(f"{printable(waiting.run)} ({printable(waiting.agent)})", style="bold"))
+        if waiting.call is not None:
+            show_pending(console, waiting.run, waiting.call)
+        else:
+            console.print(Text.assemble(("paused: ", "bold yellow"), printable(waiting.paused)))
+            console.print(_command("resume", waiting.run))
+    if not inbox.waiting:
+        console.print(Text("nothing waits for people", style="dim"))
 
 
 def show_pending(console: Console, run: str, call: PendingCall) -> None:

@@ -2,6 +2,7 @@
 
 from temporalio.client import Client
 
+from core.asking import Asking
 from core.chat import UserMessage
 from infra.s3 import S3BlobStore
 from infra.settings import Settings
@@ -33,3 +34,23 @@ async def test_a_person_pauses_a_run_tells_it_something_and_lets_it_go_on(
     assert model.requests[-1].messages[-1] == UserMessage(text=long)
     late = await starter("message", handle.id, "Are you there?")
     assert (late.code, "has ended" in late.err) == (4, True)
+
+
+async def test_the_inbox_shows_all_that_waits_for_a_person(
+    client: Client, own: Settings, blobs: S3BlobStore, starter: Starter
+) -> None:
+    """Over all runs, with what to type; and to each only what they may decide."""
+    async with worker_for(client, own, blobs, FakeModel([ONE_CALL, says("Done.")])) as running:
+        anybody = await running.start(tools=["publish"])
+        eves = await running.start(tools=["publish"], approval={"publish": Asking(approvers=("eve",), reason="news")})
+        for handle in (anybody, eves):
+            await running.until(handle, lambda state: bool(state.pending), "the call waits")
+        shown = await starter("inbox")
+        assert f"python starter.py approve {anybody.id} t1c1" in shown.out
+        assert f"python starter.py approve {eves.id} t1c1" in shown.out
+        assert "may decide: eve" in shown.out
+        annes = (await starter("inbox", "--by", "anne", "--json")).json()["waiting"]
+        assert anybody.id in {waiting["run"] for waiting in annes}
+        assert eves.id not in {waiting["run"] for waiting in annes}
+        for handle in (anybody, eves):
+            await handle.cancel()

@@ -1,0 +1,129 @@
+"""Commands of `starter.py` by which people decide: what waits, what they say to it, and how they steer a run."""
+
+from typing import Annotated
+
+import typer
+
+from core.entries import DecisionScope, Settlement
+from infra import client
+from infra.display import Display
+from infra.options import ByOption, CallArgument, JsonOption, RunArgument
+from infra.process import finish
+
+deciding = typer.Typer()
+
+
+@deciding.command()
+def inbox(
+    *,
+    by: Annotated[str | None, typer.Option("--by", help="Only what this person may decide.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many runs are looked into, the newest first.")] = 100,
+    as_json: JsonOption = False,
+) -> int:
+    """List all that waits for people, over all runs, with the commands to type."""
+    display = Display(as_json=as_json)
+    return finish(display, client.show_inbox(display, by=by, limit=limit))
+
+
+@deciding.command()
+def approve(
+    run: RunArgument,
+    call: CallArgument = "",
+    *,
+    by: ByOption = None,
+    reason: Annotated[str, typer.Option(help="Why; kept with the decision.")] = "",
+    for_run: Annotated[bool, typer.Option("--for-run", help="Let the tool run for the rest of the run, too.")] = False,
+    as_json: JsonOption = False,
+) -> int:
+    """Let a call that waits for approval run, exactly as state shows it."""
+    display = Display(as_json=as_json)
+    scope: DecisionScope = "run" if for_run else "once"
+    return finish(display, client.decide_on(display, run, "approve", call=call, by=by, reason=reason, scope=scope))
+
+
+@deciding.command()
+def reject(
+    run: RunArgument,
+    call: CallArgument = "",
+    *,
+    reason: Annotated[str, typer.Option(help="Why; the agent is told.")],
+    by: ByOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Refuse a call that waits for approval; the agent goes on and knows the reason."""
+    display = Display(as_json=as_json)
+    return finish(display, client.decide_on(display, run, "reject", call=call, by=by, reason=reason))
+
+
+@deciding.command()
+def settle(  # noqa: PLR0913 - what a person may say of a call
+    run: RunArgument,
+    call: CallArgument = "",
+    *,
+    done: Annotated[bool, typer.Option("--done", help="It took effect.")] = False,
+    run_again: Annotated[bool, typer.Option("--run-again", help="It did not: run it again.")] = False,
+    give_up: Annotated[bool, typer.Option("--give-up", help="It did not: leave it; the agent is told.")] = False,
+    result: Annotated[str, typer.Option(help="With --done: what it returned, as the agent shall read it.")] = "",
+    by: ByOption = None,
+    reason: Annotated[str, typer.Option(help="Why, or how you know; kept with the decision.")] = "",
+    as_json: JsonOption = False,
+) -> int:
+    """Say what became of a call whose end nobody saw; look first where its effect would show."""
+    display = Display(as_json=as_json)
+    chosen: dict[Settlement, bool] = {"done": done, "run_again": run_again, "give_up": give_up}
+    said = client.settle_call(display, run, chosen, call=call, by=by, reason=reason, result=result)
+    return finish(display, said)
+
+
+@deciding.command()
+def answer(
+    run: RunArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer; - reads standard input.")],
+    call: CallArgument = "",
+    *,
+    by: ByOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Answer a question that the agent has asked."""
+    display = Display(as_json=as_json)
+    return finish(display, client.answer_question(display, run, text, call=call, by=by))
+
+
+@deciding.command()
+def message(
+    run: RunArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent shall know; - reads standard input.")],
+    *,
+    by: ByOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Tell the agent something; it reads it before the model is asked again."""
+    display = Display(as_json=as_json)
+    return finish(display, client.tell_agent(display, run, text, by=by))
+
+
+@deciding.command()
+def pause(
+    run: RunArgument,
+    *,
+    by: ByOption = None,
+    reason: Annotated[str, typer.Option(help="Why; shown as long as it is paused.")] = "",
+    as_json: JsonOption = False,
+) -> int:
+    """Let a run start nothing more until it is resumed; what runs goes on to its end."""
+    display = Display(as_json=as_json)
+    return finish(display, client.decide_on(display, run, "pause", call="", by=by, reason=reason))
+
+
+@deciding.command()
+def resume(run: RunArgument, *, by: ByOption = None, as_json: JsonOption = False) -> int:
+    """Let a paused run go on; after a limit, this grants the same again."""
+    display = Display(as_json=as_json)
+    return finish(display, client.decide_on(display, run, "resume", call="", by=by, reason=""))
+
+
+@deciding.command()
+def cancel(run: RunArgument, *, as_json: JsonOption = False) -> int:
+    """Stop a run: its tools are stopped, its journal is closed properly."""
+    display = Display(as_json=as_json)
+    return finish(display, client.cancel_run(display, run))
