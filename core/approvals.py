@@ -11,14 +11,26 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from core.content import Content, clean, fits_inline, inline, one_line
-from core.entries import Answered, Decided, DecisionScope, Messaged, Paused, Refused, Resumed, Settled, Settlement, utc
+from core.entries import (
+    Answered,
+    Decided,
+    DecisionScope,
+    Messaged,
+    Paused,
+    Raised,
+    Refused,
+    Resumed,
+    Settled,
+    Settlement,
+    utc,
+)
 from core.frozen import Frozen
 from core.requests import may_not_decide, options_of
 from core.state import CallStatus, OpenCall, RunState
 from core.wording import fault
 
-ActName = Literal["approve", "reject", "settle", "answer", "message", "pause", "resume"]
-ACT_NAMES: tuple[ActName, ...] = ("approve", "reject", "settle", "answer", "message", "pause", "resume")
+ActName = Literal["approve", "reject", "settle", "answer", "message", "pause", "raise_budget", "resume"]
+ACT_NAMES: tuple[ActName, ...] = ("approve", "reject", "settle", "answer", "message", "pause", "raise_budget", "resume")
 ACT_BYTES = 16 * 1024
 """Longest act that is read."""
 
@@ -41,6 +53,10 @@ class Act(Frozen):
     """For `message`: what the agent is told before it is asked again. For `answer`: the answer."""
     content: Content | None = None
     """For `message`, instead of `text`: one that is too long to be sent, as an artifact of the run's scope."""
+    turns: int = Field(default=0, ge=0, le=100_000)
+    """For `raise_budget`: by how many turns, tokens and dollars the limits are raised."""
+    tokens: int = Field(default=0, ge=0, le=10**12)
+    cost_usd: float = Field(default=0, ge=0, le=10**6, allow_inf_nan=False)
     expected_version: int | None = None
     """The version of the state that the person saw; the act is refused when the run has moved on. None: any."""
 
@@ -49,7 +65,7 @@ class Answer(Frozen):
     """What an update is answered with: what came of the act, and the version of the state after it."""
 
     version: int
-    entry: Decided | Answered | Settled | Messaged | Paused | Resumed = Field(discriminator="kind")
+    entry: Decided | Answered | Settled | Messaged | Paused | Raised | Resumed = Field(discriminator="kind")
 
 
 EXAMPLES: dict[ActName, str] = {
@@ -59,10 +75,11 @@ EXAMPLES: dict[ActName, str] = {
     "answer": '{"id": "t3c1", "text": "the answer", "by": "you"}',
     "message": '{"text": "what the agent shall know", "by": "you"}',
     "pause": '{"by": "you", "reason": "why"}',
+    "raise_budget": '{"turns": 20, "tokens": 100000, "cost_usd": 2.5, "by": "you"}',
     "resume": '{"by": "you"}',
 }
 
-Taken = Decided | Answered | Settled | Messaged | Paused | Resumed | Refused
+Taken = Decided | Answered | Settled | Messaged | Paused | Raised | Resumed | Refused
 
 
 def act_on(state: RunState, name: ActName, raw: bytes, now: datetime) -> Taken:
@@ -78,6 +95,8 @@ def act_on(state: RunState, name: ActName, raw: bytes, now: datetime) -> Taken:
             return _messaged(state, act, now)
         case "pause":
             return _paused(state, act, now)
+        case "raise_budget":
+            return _raised(state, act, now)
         case "resume" if state.paused is None:
             return _refused(state, name, f"the run is not paused, it is {state.phase}", now)
         case "resume":
@@ -105,6 +124,14 @@ def _paused(state: RunState, act: Act, now: datetime) -> Paused | Refused:
         return _refused(state, "pause", f"the run is paused already: {state.paused.why}", now)
     why = f"by {act.by or 'somebody'}" + (f": {one_line(act.reason, 1000)}" if act.reason else "")
     return Paused(at=now, turn=state.turn, cause="person", why=why, by=act.by)
+
+
+def _raised(state: RunState, act: Act, now: datetime) -> Raised | Refused:
+    if state.outcome is not None:
+        return _refused(state, "raise_budget", f"the run has ended: it is {state.outcome}", now)
+    if not (act.turns or act.tokens or act.cost_usd):
+        return _refused(state, "raise_budget", f"it does not say by how much; send {EXAMPLES['raise_budget']}", now)
+    return Raised(at=now, turn=state.turn, by=act.by, turns=act.turns, tokens=act.tokens, cost_usd=act.cost_usd)
 
 
 WAITS_FOR: dict[ActName, CallStatus] = {"settle": "awaiting_settlement", "answer": "awaiting_answer"}

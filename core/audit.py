@@ -21,6 +21,7 @@ from core.entries import (
     Forked,
     Messaged,
     Paused,
+    Raised,
     Refused,
     Reminded,
     Replied,
@@ -123,7 +124,7 @@ def reading(number: int, entry: Entry) -> Reading:
 def who(entry: Entry) -> str:
     """Say whose doing an entry is: a person, the model, a tool, or the rules."""
     match entry:
-        case Started() | Forked() | Messaged() | Decided() | Settled() | Resumed():
+        case Started() | Forked() | Messaged() | Decided() | Settled() | Resumed() | Raised():
             return entry.by or "somebody"
         case Replied():
             return entry.model or "the model"

@@ -236,6 +236,16 @@ class Resumed(EntryBase):
     by: str = ""
 
 
+class Raised(EntryBase):
+    """A person raised the run's limits by so much; a run that was paused at one goes on."""
+
+    kind: Literal["raised"] = "raised"
+    by: str = ""
+    turns: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
+
+
 class Closed(EntryBase):
     """The last entry."""
 
@@ -262,6 +272,7 @@ Entry = Annotated[
     | Told
     | Paused
     | Resumed
+    | Raised
     | Closed,
     Field(discriminator="kind"),
 ]

@@ -8,7 +8,8 @@ from datetime import datetime
 from itertools import takewhile
 
 from core import requests, settlement
-from core.content import inline, one_line
+from core.budgets import raised
+from core.content import inline
 from core.entries import (
     Answered,
     ApprovalRequested,
@@ -20,6 +21,7 @@ from core.entries import (
     Forked,
     Messaged,
     Paused,
+    Raised,
     Refused,
     Reminded,
     Replied,
@@ -45,7 +47,7 @@ from core.state import (
     OpenCall,
     RunState,
     TakenAct,
-    TakenEntry,
+    kept_act,
 )
 from core.tools import Call
 
@@ -60,7 +62,7 @@ def apply(state: RunState, entry: Entry) -> RunState:
         "steps": after.steps + 1,
         "recent": (*after.recent, line(entry))[-RECENT_LINES:],
     }
-    if (act := _act(entry)) is not None:
+    if (act := kept_act(entry)) is not None:
         changes["acts"] = (*after.acts, TakenAct(step=after.steps + 1, entry=act))[-ACTS_KEPT:]
     after = after.model_copy(update=changes)
     # While nothing can be written, a flood of refused acts only shows in `recent`: it must not fill the state.
@@ -68,19 +70,6 @@ def apply(state: RunState, entry: Entry) -> RunState:
     if not isinstance(entry, ToolFinished) and not flooded:
         after = _recorded(after, entry)
     return _waiting(after, entry.at)
-
-
-def _act(entry: Entry) -> TakenEntry | None:
-    """Return what the state keeps of a person's act; None for any other entry."""
-    match entry:
-        case Decided() | Settled() | Resumed() | Refused():
-            return entry
-        case Messaged() | Answered():
-            return entry.model_copy(update={"text": inline(one_line(entry.text.shown(), 100))})
-        case Paused(cause="person"):
-            return entry
-        case _:
-            return None
 
 
 def _recorded(state: RunState, *entries: Entry) -> RunState:
@@ -179,6 +168,8 @@ def _fold(state: RunState, entry: Entry) -> RunState:
             return state.model_copy(update={"paused": entry})
         case Resumed():
             return _resumed(state)
+        case Raised():
+            return raised(state, entry)
         case Closed():
             return state.model_copy(update={"outcome": entry.outcome, "reason": entry.reason})
         case Refused():

@@ -14,6 +14,7 @@ from core.entries import (
     Forked,
     Messaged,
     Paused,
+    Raised,
     Refused,
     Reminded,
     Replied,
@@ -106,6 +107,10 @@ def what(entry: Entry) -> str:
             return f"paused: {entry.why}"
         case Resumed():
             return f"resumed by {entry.by or 'somebody'}"
+        case Raised():
+            amounts = ((entry.turns, "turns"), (entry.tokens, "tokens"), (entry.cost_usd, "USD"))
+            said = ", ".join(f"{amount:g} {unit}" for amount, unit in amounts if amount)
+            return f"limits raised by {entry.by or 'somebody'}: {said}"
         case Closed():
             return f"{entry.outcome}" + (f": {entry.reason}" if entry.reason else "")
 

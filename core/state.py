@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from core.chat import StopReason, Usage
-from core.content import ArtifactRef, Content
+from core.content import ArtifactRef, Content, inline, one_line
 from core.entries import (
     Answered,
     ApprovalRequested,
@@ -18,6 +18,7 @@ from core.entries import (
     Messaged,
     Outcome,
     Paused,
+    Raised,
     Refused,
     Resumed,
     Settled,
@@ -58,7 +59,7 @@ UNSEEN: frozenset[CallStatus] = frozenset({"running", "unsettled", "verifying", 
 UNDER_WAY: frozenset[CallStatus] = frozenset({"running", "verifying"})
 
 
-TakenEntry = Decided | Answered | Settled | Messaged | Paused | Resumed | Refused
+TakenEntry = Decided | Answered | Settled | Messaged | Paused | Resumed | Raised | Refused
 
 
 class TakenAct(Frozen):
@@ -124,6 +125,8 @@ class RunState(Frozen):
     """The newest calls with their results, to tell when the model goes round in circles."""
     grants: int = 0
     """How often a person granted the limits again."""
+    raised: Raised | None = None
+    """By how much the limits were raised, in all."""
     paused: Paused | None = None
     waiting_since: datetime | None = None
     waited_seconds: float = 0.0
@@ -164,3 +167,16 @@ class RunState(Frozen):
         if self.pending and not self.running:
             return "awaiting_approval"
         return "acting" if self.open_calls else "thinking"
+
+
+def kept_act(entry: Entry) -> TakenEntry | None:
+    """Return what the state keeps of a person's act; None for any other entry."""
+    match entry:
+        case Decided() | Settled() | Resumed() | Raised() | Refused():
+            return entry
+        case Messaged() | Answered():
+            return entry.model_copy(update={"text": inline(one_line(entry.text.shown(), 100))})
+        case Paused(cause="person"):
+            return entry
+        case _:
+            return None

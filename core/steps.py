@@ -3,6 +3,7 @@
 from collections import Counter
 from datetime import datetime
 
+from core.budgets import limit_reached
 from core.content import inline
 from core.entries import Entry, Outcome, PauseCause, Paused, Told, ToolFinished
 from core.frozen import Frozen
@@ -92,7 +93,7 @@ def next_step(spec: RunSpec, state: RunState, now: datetime) -> Step:
         return _pause(state, now, "loop", f"the model goes round in circles: {looping}; resume lets it try again")
     if state.mistakes >= MISTAKES:
         return _pause(state, now, "mistakes", f"{state.mistakes} unusable replies in a row; resume lets it try again")
-    reached = _limit_reached(spec, state)
+    reached = limit_reached(spec, state)
     if reached:
         return _pause(state, now, "limit", f"{reached}; resume grants the same again")
     return _compaction(spec, state, now) or AskModel(turn=state.turn + 1)
@@ -209,16 +210,3 @@ def _tell(state: RunState, now: datetime, text: str) -> Record:
 
 def _pause(state: RunState, now: datetime, cause: PauseCause, why: str) -> Record:
     return Record(entry=Paused(at=now, turn=state.turn, cause=cause, why=why))
-
-
-def _limit_reached(spec: RunSpec, state: RunState) -> str | None:
-    limits, times, usage = spec.limits, state.grants + 1, state.usage
-    if state.turn >= limits.turns * times:
-        return f"limit of {limits.turns * times} turns reached"
-    if limits.tokens is not None and usage.input_tokens + usage.output_tokens >= limits.tokens * times:
-        return f"limit of {limits.tokens * times} tokens reached"
-    if limits.cost_usd is not None and usage.cost_usd is None and state.turn > 0 and state.grants == 0:
-        return "the model's price is not known, so its cost can't be limited"
-    if limits.cost_usd is not None and (usage.cost_usd or 0) >= limits.cost_usd * times:
-        return f"limit of {limits.cost_usd * times:.2f} USD reached"
-    return None

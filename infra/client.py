@@ -9,7 +9,7 @@ from core.content import Content, clean, fits_inline
 from core.entries import DecisionScope, Settlement
 from core.errors import InputError
 from infra.agent_files import list_agents, load_agent
-from infra.decisions import Decision, decide, make_act, stop, with_answer, with_message, with_settlement
+from infra.decisions import Decision, decide, make_act, stop, with_answer, with_budget, with_message, with_settlement
 from infra.display import (
     Display,
     command_text,
@@ -124,6 +124,12 @@ async def settle_call(  # noqa: PLR0913 - each is an option of the command
     act = make_act(call=call, by=user_name() if by is None else by, reason=reason)
     act = with_settlement(act, settlements[0], result)
     return _show_decision(display, await decide(await _runs(client_settings()), run, "settle", act))
+
+
+async def raise_limits(display: Display, run: str, *, turns: int, tokens: int, cost_usd: float, by: str | None) -> int:
+    """Raise the limits of a run."""
+    act = with_budget(make_act(by=user_name() if by is None else by), turns, tokens, cost_usd)
+    return _show_decision(display, await decide(await _runs(client_settings()), run, "raise_budget", act))
 
 
 async def answer_question(display: Display, run: str, text: str, *, call: str, by: str | None) -> int:

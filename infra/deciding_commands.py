@@ -115,6 +115,22 @@ def pause(
     return finish(display, client.decide_on(display, run, "pause", call="", by=by, reason=reason))
 
 
+@deciding.command("raise")
+def raise_budget(
+    run: RunArgument,
+    *,
+    turns: Annotated[int, typer.Option(min=0, help="By so many turns.")] = 0,
+    tokens: Annotated[int, typer.Option(min=0, help="By so many tokens.")] = 0,
+    cost_usd: Annotated[float, typer.Option(min=0, help="By so many dollars.")] = 0,
+    by: ByOption = None,
+    as_json: JsonOption = False,
+) -> int:
+    """Raise the limits of a run; one that is paused at a limit goes on."""
+    display = Display(as_json=as_json)
+    work = client.raise_limits(display, run, turns=turns, tokens=tokens, cost_usd=cost_usd, by=by)
+    return finish(display, work)
+
+
 @deciding.command()
 def resume(run: RunArgument, *, by: ByOption = None, as_json: JsonOption = False) -> int:
     """Let a paused run go on; after a limit, this grants the same again."""

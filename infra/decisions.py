@@ -9,7 +9,18 @@ from pydantic import ValidationError
 
 from core.approvals import Act, ActName
 from core.content import Content
-from core.entries import Answered, Decided, DecisionScope, Messaged, Paused, Refused, Resumed, Settled, Settlement
+from core.entries import (
+    Answered,
+    Decided,
+    DecisionScope,
+    Messaged,
+    Paused,
+    Raised,
+    Refused,
+    Resumed,
+    Settled,
+    Settlement,
+)
 from core.errors import InputError, PerdureError
 from core.frozen import Frozen
 from core.view import StateView
@@ -26,9 +37,15 @@ SAID: Mapping[ActName, str] = {
     "answer": "answered {what}",
     "message": "the agent of {what} reads it before it is asked again",
     "pause": "paused {what}",
+    "raise_budget": "raised the limits of {what}",
     "resume": "resumed {what}",
 }
-DONE_BY: Mapping[str, ActName] = {"resumed": "resume", "paused": "pause", "messaged": "message"}
+DONE_BY: Mapping[str, ActName] = {
+    "resumed": "resume",
+    "raised": "raise_budget",
+    "paused": "pause",
+    "messaged": "message",
+}
 
 
 class ActRefused(PerdureError):
@@ -61,6 +78,21 @@ def make_act(*, call: str = "", by: str = "", reason: str = "", scope: DecisionS
 def with_message(act: Act, message: Content) -> Act:
     """Return the act with a message to the agent."""
     return act.model_copy(update={"content": message})
+
+
+def with_budget(act: Act, turns: int, tokens: int, cost_usd: float) -> Act:
+    """Return the act with how much the limits are raised by.
+
+    Raises:
+        InputError: by nothing, or by more than makes sense.
+    """
+    if not (turns or tokens or cost_usd):
+        raise InputError("say by how much: --turns, --tokens or --cost-usd")
+    try:
+        return Act.model_validate({**act.model_dump(), "turns": turns, "tokens": tokens, "cost_usd": cost_usd})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        raise InputError(f"{problem['loc'][0]} {fault(problem)}") from None
 
 
 def with_answer(act: Act, text: str) -> Act:
@@ -170,7 +202,9 @@ async def _effect(runs: Runs, run: str, name: ActName, act: Act, before: StateVi
                     return _applied(run, name, call_id)
                 case Settled(call_id=call_id) if name == "settle" and act.id in {"", call_id}:
                     return _applied(run, name, call_id)
-                case Resumed() | Paused() | Messaged() as entry if name == DONE_BY[entry.kind] and entry.by == act.by:
+                case Resumed() | Raised() | Paused() | Messaged() as entry if (
+                    name == DONE_BY[entry.kind] and entry.by == act.by
+                ):
                     return _applied(run, name, "")
         await asyncio.sleep(POLL.total_seconds())
     return _sent(run, name, act, "its effect does not show yet; look again with: starter.py state")

@@ -116,6 +116,12 @@ class Agent:
         """Start nothing more until `resume`; what runs goes on to its end."""
         self._act("pause", act)
 
+    @workflow.signal(description='Raise the limits by so much: {"turns": 20, "cost_usd": 2.5, "by": "you"}.')
+    @total
+    def raise_budget(self, act: RawValue = NOTHING) -> None:
+        """Raise the limits; a run that is paused at one goes on."""
+        self._act("raise_budget", act)
+
     @workflow.signal(description='Let a paused run go on: {"by": "you"}, or {}.')
     @total
     def resume(self, act: RawValue = NOTHING) -> None:
@@ -187,6 +193,17 @@ class Agent:
     @total
     def _check_pause(self, act: RawValue = NOTHING) -> None:
         check(self._run, "pause", act)
+
+    @workflow.update(name="raise_budget", description="As the signal; answered at once, or refused with the reason.")
+    @total
+    def raise_budget_now(self, act: RawValue = NOTHING) -> Answer:
+        """Raise the limits; raises `ApplicationError` when that can't be."""
+        return answer(self._run, "raise_budget", act)
+
+    @raise_budget_now.validator
+    @total
+    def _check_raise_budget(self, act: RawValue = NOTHING) -> None:
+        check(self._run, "raise_budget", act)
 
     @workflow.update(name="resume", description="As the signal; answered at once, or refused with the reason.")
     @total

@@ -3,6 +3,7 @@
 import pytest
 from temporalio.client import Client
 
+from core.agents import Limits
 from core.chat import ChatReply, ChatRequest, UserMessage
 from core.entries import Entry, Messaged, Paused, Refused, Resumed
 from core.ports import BlobStore
@@ -89,3 +90,19 @@ async def test_a_message_that_says_nothing_of_use_is_refused(
     assert why in state.recent[-1]
     await handle.signal("reject")
     assert (await running.result(handle)).outcome == "completed"
+
+
+async def test_raised_limits_let_a_run_go_on_and_add_up(running: Running, model: FakeModel) -> None:
+    """By as much as was said, and no more; a raise by nothing is refused."""
+    model.replies = [*([calls(ECHO)] * 6), says("Done.")]
+    handle = await running.start(tools=["echo"], limits=Limits(turns=2))
+    await running.until(handle, lambda state: state.phase == "paused", "it is at its limit")
+    await handle.signal("raise_budget", {"by": "ana"})
+    await handle.signal("raise_budget", {"turns": 2, "by": "ana"})
+    state = await running.until(handle, lambda state: state.turn == 4 and state.phase == "paused", "it is at it again")
+    assert "limit of 4 turns reached" in state.paused
+    await handle.signal("raise_budget", {"turns": 3, "tokens": 5, "by": "ben"})
+    result = await running.result(handle)
+    assert (result.outcome, result.turns) == ("completed", 7)
+    kinds = [entry.kind for entry in await entries_of(running, result) if entry.kind in {"raised", "refused", "paused"}]
+    assert kinds == ["paused", "refused", "raised", "paused", "raised"]
