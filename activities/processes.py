@@ -131,7 +131,9 @@ class Command:
         inherited = {name: it for name, it in os.environ.items() if name in INHERITED or name.startswith("LC_")}
         environment = {**inherited, **(self.env or {})}
         if not all(map(_fit_for_a_program, (*words, *environment, *environment.values()))):
-            raise Failed(f"{self.name} can't be given one of its words, or a variable: take out NUL and lone surrogates")
+            raise Failed(
+                f"{self.name} can't be given one of its words, or a variable: take out NUL and lone surrogates"
+            )
         return {
             "path": str(self._program(environment.get("PATH", _PATH))),
             "arguments": words,
@@ -152,15 +154,15 @@ class Command:
         return cwd
 
     def _program(self, path: str) -> Path:
-        first = Path(self.words[0])
-        if len(first.parts) > 1:
+        first = self.words[0]
+        if isinstance(first, Path) or "/" in first:
             program = (self.cwd or Path()).absolute() / first
             found = str(program) if program.is_file() else None
         else:
             found = shutil.which(first, path=path)
         if found is None:
             raise Failed(f"there is no command {self.name!r} on this worker: install it there, or use another one")
-        return Path(found)
+        return Path(found).absolute()
 
     def _stdin(self, folder: Path) -> Path:
         if self.stdin is None:
