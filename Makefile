@@ -16,7 +16,7 @@ export TASK
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check format lock histories bench soak clean
+.PHONY: help demo up test check format lock histories bench soak chaos clean
 
 help:  ## list what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ bench: $(INSTALLED)  ## what a turn costs, against a bare workflow: into .local/
 
 soak: $(INSTALLED)  ## the long forms of the durability tests: 10,000 model calls, outages of minutes
 	@SOAK=1 $(BIN)/python -m pytest tests/durability/test_linear.py tests/durability/test_broken_store.py $(ARGS)
+
+chaos: $(INSTALLED)  ## a hundred kills of a write: what became of each, counted outside; into .local/chaos.json
+	@CHAOS=1 $(BIN)/python -m pytest -s tests/durability/test_writes.py tests/durability/test_lost_workers.py $(ARGS)
 
 lock: $(INSTALLED)  ## take the newest versions that pyproject.toml allows into the lock
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv

@@ -27,6 +27,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from activities.compaction import CompactionActivities
 from activities.journal import JournalActivities
 from activities.model import ModelActivities
+from activities.printing import route_prints
 from activities.tool_call import ToolCalls
 from activities.toolbox import Toolbox
 from core.errors import InputError, PerdureError
@@ -41,6 +42,7 @@ from infra.s3 import S3BlobStore
 from infra.secrets import EnvironmentSecrets
 from infra.settings import Settings, forget_secrets, load_settings
 from infra.temporal import connect
+from infra.workflow_runner import CarefulWorkflowRunner
 from workflows.agent import Agent
 
 log = structlog.get_logger(__name__)
@@ -135,7 +137,7 @@ def _tool_calls(settings: Settings, toolbox: Toolbox, storage: Storage) -> ToolC
 def workflow_runner() -> SandboxedWorkflowRunner:
     """Return the sandbox of workflow code; modules without state are shared, not loaded anew for each run."""
     shared = SandboxRestrictions.default.with_passthrough_modules("core", "activities", "infra")
-    return SandboxedWorkflowRunner(restrictions=shared)
+    return CarefulWorkflowRunner(restrictions=shared)
 
 
 def default_model(settings: Settings) -> str:
@@ -191,6 +193,7 @@ def main() -> int:
         settings = load_settings()
         forget_secrets()
         configure_logging(settings)
+        route_prints()
         asyncio.run(run_worker(settings))
     except PerdureError as error:
         print(f"worker: {error}", file=sys.stderr)  # noqa: T201 - for the person who started it, before there is a log

@@ -27,6 +27,8 @@ exception is raised in it."""
 STOP_SECONDS = 2.0
 """How long it is waited for after that; then it is left behind."""
 LOOK_SECONDS = 0.05
+LOCKING = frozenset({"logging", "concurrent.futures._base", "importlib._bootstrap"})
+"""Modules where an exception from outside could leave a lock taken that the whole worker needs."""
 FORKED = 70
 """Exit code of a forked worker that comes back from the tool that forked it."""
 
@@ -65,14 +67,15 @@ class Reach:
             self._leave()  # it may have come up on the way out, before all of that was done; there is no second one
             raise
 
-    def interrupt(self) -> bool:
+    def interrupt(self, meant: Callable[[], bool] = lambda: True) -> bool:
         """Raise `Interrupted` in the work, where it runs Python next; say whether that was done: else ask again.
 
-        Never in the middle of a log line: the lock of the logs, which the whole worker needs, would stay taken.
+        Only when `meant` says that this work is still the one that is meant, and never in the middle of a log line and
+        the like: a lock that the whole worker needs would stay taken.
         """
         with self._lock:
             thread = self._thread
-            if thread is None or _logs(thread):
+            if thread is None or not meant() or _may_hold_a_lock(thread):
                 return False
             self._thread = None
             raise_in(thread, Interrupted)
@@ -143,10 +146,11 @@ def raise_in(thread: int, error: type[BaseException] | None) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), what)
 
 
-def _logs(thread: int) -> bool:
+def _may_hold_a_lock(thread: int) -> bool:
+    """Look at what the tool in a thread is in the middle of."""
     frame = sys._current_frames().get(thread)  # noqa: SLF001 - the documented way to look at another thread
-    while frame is not None:
-        if frame.f_globals.get("__name__") == "logging":
+    while frame is not None and (module := frame.f_globals.get("__name__")) != __name__:
+        if module in LOCKING:
             return True
         frame = frame.f_back
     return False
@@ -169,6 +173,8 @@ async def contained_async(work: Awaitable[object]) -> object:
         if task is not None and task.cancelling():
             raise
         raise ToolCrashed("the tool raised CancelledError without being cancelled") from None
+    except Interrupted:
+        raise  # its loop knows why
     except BaseException as error:
         safe = harmless(error)
         if safe is error:

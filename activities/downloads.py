@@ -69,13 +69,17 @@ class Downloads:
         files = []
         for path in self._folder.iterdir():
             with contextlib.suppress(FileNotFoundError):
-                files.append((path.stat(), path))
+                status = path.stat()
+                if not stat.S_ISDIR(status.st_mode):
+                    files.append((status, path))
+                elif status.st_mtime < time.time() - 24 * 3600:  # of a download whose worker died
+                    shutil.rmtree(path, ignore_errors=True)
         files.sort(key=lambda file: file[0].st_atime_ns, reverse=True)
         kept_bytes = 0
         for status, path in files:
             unfinished = path.name.endswith((".new", ".part"))
             kept_bytes += 0 if unfinished else status.st_size
-            stale = unfinished and status.st_mtime < time.time() - 24 * 3600
+            stale = unfinished and status.st_atime < time.time() - 24 * 3600  # a seal sets the other time
             if stale or (kept_bytes > self._limit_bytes and not unfinished):
                 path.unlink(missing_ok=True)
 

@@ -23,6 +23,9 @@ GRACE_SECONDS = 1.0
 STUCK_SECONDS = 4.0
 """So long after that, more than the guard needs for SIGKILL, the guard itself is killed, with its group."""
 LOOK_SECONDS = 0.05
+DYING_SECONDS = 1.0
+"""After SIGKILL: only what the system itself does not let die takes longer."""
+DYING_LOOK_SECONDS = 0.005
 _LOADER = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _GUARD = Path(__file__).with_name("process_guard.py")
 _lifelines: "WeakSet[IO[bytes]]" = WeakSet()
@@ -91,6 +94,8 @@ class Guarded:
                 pass
         finally:
             self._clear()
+        while self._dies():
+            time.sleep(DYING_LOOK_SECONDS)
 
     async def end_async(self) -> None:
         """Do the same on an event loop."""
@@ -101,6 +106,8 @@ class Guarded:
                     await self.ended()
         finally:
             self._clear()
+        while self._dies():  # noqa: ASYNC110 - no event tells that somebody else's child has ended
+            await asyncio.sleep(DYING_LOOK_SECONDS)
 
     def _clear(self) -> None:
         # The guard does so itself, unless it was killed or is stuck. Its id can't be another's before it is waited for.
@@ -108,6 +115,17 @@ class Guarded:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._reads)
+        self._cleared = time.monotonic()
+
+    def _dies(self) -> bool:
+        """Say whether SIGKILL still is at work: where the guard was killed, nobody else waits for the others' end."""
+        try:
+            os.killpg(self._process.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:  # a zombie, to some systems
+            pass
+        return time.monotonic() < self._cleared + DYING_SECONDS
 
 
 def _let_go() -> None:

@@ -154,15 +154,15 @@ class Command:
         return cwd
 
     def _program(self, path: str) -> Path:
-        first = Path(self.words[0])
-        if len(first.parts) > 1:
+        first = self.words[0]
+        if isinstance(first, Path) or "/" in first:
             program = (self.cwd or Path()).absolute() / first
             found = str(program) if program.is_file() else None
         else:
             found = shutil.which(first, path=path)
         if found is None:
             raise Failed(f"there is no command {self.name!r} on this worker: install it there, or use another one")
-        return Path(found)
+        return Path(found).absolute()
 
     def _stdin(self, folder: Path) -> Path:
         if self.stdin is None:

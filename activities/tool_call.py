@@ -32,6 +32,7 @@ from activities.boundary import bordered, error_text, tell
 from activities.containment import ToolCrashed, run_in_thread
 from activities.downloads import Downloads
 from activities.outputs import Prepared, prepare, store
+from activities.printing import prints_told
 from activities.secrets import hide, read_secrets
 from activities.signatures import CONTEXT
 from activities.tool_context import ToolContext
@@ -169,7 +170,8 @@ class ToolCalls:
             redaction=redaction,
         )
         try:
-            yield context
+            with prints_told():
+                yield context
         finally:
             context.stopped.set()
             if own.exists():
@@ -195,7 +197,7 @@ class ToolCalls:
         if not inspect.iscoroutinefunction(function):
             work = lambda: prepare(function(**given), name, context.own_folder)  # noqa: E731 - one of two
         else:
-            value = await self._loop.run(lambda: function(**given), name, context.stopped)
+            value = await self._loop.run(lambda: function(**given), name, context.stopped, keep_late=keep_late)
             work = lambda: prepare(value, name, context.own_folder)  # noqa: E731 - the other
         return await run_in_thread(self._threads, work, context.stopped, keep_late=keep_late)
 

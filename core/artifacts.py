@@ -13,6 +13,7 @@ import re
 import shutil
 import stat
 import tempfile
+import threading
 from collections import OrderedDict
 from pathlib import Path
 
@@ -158,22 +159,25 @@ class TextCache:
         self._limit_bytes = limit_bytes
         self._texts: OrderedDict[str, str] = OrderedDict()
         self._size_bytes = 0
+        self._lock = threading.Lock()  # async tools have an event loop, and a thread, of their own
 
     def get(self, sha256: str) -> str | None:
         """Return the text, or None when it is not kept."""
-        if sha256 in self._texts:
-            self._texts.move_to_end(sha256)
-        return self._texts.get(sha256)
+        with self._lock:
+            if sha256 in self._texts:
+                self._texts.move_to_end(sha256)
+            return self._texts.get(sha256)
 
     def put(self, sha256: str, text: str) -> None:
         """Keep the text, unless it alone is larger than the cache."""
-        if sha256 in self._texts or len(text) > self._limit_bytes:
-            return
-        self._texts[sha256] = text
-        self._size_bytes += len(text)
-        while self._size_bytes > self._limit_bytes:
-            _, oldest = self._texts.popitem(last=False)
-            self._size_bytes -= len(oldest)
+        with self._lock:
+            if sha256 in self._texts or len(text) > self._limit_bytes:
+                return
+            self._texts[sha256] = text
+            self._size_bytes += len(text)
+            while self._size_bytes > self._limit_bytes:
+                _, oldest = self._texts.popitem(last=False)
+                self._size_bytes -= len(oldest)
 
 
 def _ends(path: Path) -> list[bytes]:

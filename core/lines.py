@@ -1,6 +1,7 @@
 """What people read of a run, a line at a time: in the Temporal UI, in `starter.py watch` and in logs."""
 
 import json
+from typing import Any
 
 from core.content import one_line
 from core.entries import (
@@ -46,25 +47,23 @@ def _arguments(call: Call) -> str:
         return call.arguments.artifact.described()
     try:
         arguments = json.loads(call.arguments.text or "{}")
-    except ValueError:
+        return _pairs(arguments, "=", ", ") if isinstance(arguments, dict) else call.arguments.text or ""
+    except (ValueError, RecursionError):
         return call.arguments.text or ""
-    if not isinstance(arguments, dict):
-        return call.arguments.text or ""
-    pairs = (f"{name}={value if isinstance(value, str) else json.dumps(value)}" for name, value in arguments.items())
-    return ", ".join(pairs)
 
 
 def readable_arguments(arguments: str) -> str:
     """Write a call's arguments for reading: one `name: value` a line, texts with their real line breaks."""
     try:
         values = json.loads(arguments)
-    except ValueError:
+        return _pairs(values, ": ", "\n") if isinstance(values, dict) else arguments
+    except (ValueError, RecursionError):
         return arguments
-    if not isinstance(values, dict):
-        return arguments
-    return "\n".join(
-        f"{name}: {value if isinstance(value, str) else json.dumps(value)}" for name, value in values.items()
-    )
+
+
+def _pairs(values: dict[str, Any], between: str, after: str) -> str:
+    texts = ((name, value if isinstance(value, str) else json.dumps(value)) for name, value in values.items())
+    return after.join(f"{name}{between}{text}" for name, text in texts)
 
 
 def line(entry: Entry) -> str:

@@ -143,13 +143,13 @@ def arguments_lines(arguments: Content) -> list[str]:
     text = arguments.shown()
     try:
         values = json.loads(text) if arguments.artifact is None else None
-    except ValueError:
-        values = None
-    if not isinstance(values, dict):
+        if not isinstance(values, dict):
+            return _barred(text)
+        texts = {name: it if isinstance(it, str) else json.dumps(it, ensure_ascii=False) for name, it in values.items()}
+    except (ValueError, RecursionError):
         return _barred(text)
     lines: list[str] = []
-    for name, value in values.items():
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    for name, shown in texts.items():
         lines += [f"  {one_line(printable(name))}:", *_barred(shown)]
     return lines
 

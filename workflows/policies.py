@@ -4,9 +4,11 @@ from datetime import timedelta
 
 from temporalio.common import RetryPolicy
 
-from core.failures import TOO_LARGE
+from core.failures import SHUT_DOWN, TOO_LARGE
 
 NEVER_RETRIED = [TOO_LARGE]
+OF_LOST_WORKERS = [SHUT_DOWN, "TemporalTimeout:Heartbeat"]
+"""Not retried by Temporal, which would count them as attempts of the tool's own: the workflow starts it anew."""
 
 MODEL_TIMEOUT = timedelta(minutes=10)
 MODEL_RETRY = RetryPolicy(
@@ -34,5 +36,5 @@ def tool_retry(attempts: int) -> RetryPolicy:
         backoff_coefficient=2,
         maximum_interval=timedelta(seconds=30),
         maximum_attempts=attempts,
-        non_retryable_error_types=NEVER_RETRIED,
+        non_retryable_error_types=[*NEVER_RETRIED, *OF_LOST_WORKERS],
     )

@@ -4,7 +4,7 @@
 |---|---|---|
 | its own error | Temporal retries, within the attempts of the tool | in doubt: to be settled |
 | `NotDone` | the same | started again after a while, a few times |
-| its worker's death or shutdown | Temporal retries; then again here, not counted as the tool's attempts | in doubt |
+| its worker's death or shutdown | started anew here: it uses up none of the tool's attempts | in doubt |
 | a wait for its surroundings | the run pauses | the run pauses |
 """
 

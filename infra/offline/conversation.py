@@ -153,5 +153,5 @@ def _without_files(text: str) -> str:
 def _canonical(arguments: str) -> str:
     try:
         return json.dumps(json.loads(arguments), ensure_ascii=False, sort_keys=True)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments

@@ -42,7 +42,8 @@ class Server(ThreadingHTTPServer):
         self._steps = folder / "steps"
         self._let_go = threading.Event()
         self._lock = threading.Lock()
-        self._counts: Counted[tuple[str, str]] = Counted()
+        self._asked: Counted[tuple[str, str]] = Counted()
+        self._effects: Counted[str] = Counted()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of callers that were killed before they had their answer."""
@@ -51,7 +52,7 @@ class Server(ThreadingHTTPServer):
         """Do what is asked, and return the answer when it may be given."""
         if path == "seen":
             with self._lock:
-                return self._counts[body["key"], "effect"]
+                return self._effects[body["key"]]
         if path == "let_go":
             self._let_go.set()
             return 0
@@ -62,15 +63,17 @@ class Server(ThreadingHTTPServer):
         return times
 
     def _write(self, step: str, body: dict[str, Any]) -> int:
-        """Write a step down, and return how often it was."""
+        """Write a step down, and return how often it was asked for."""
         key = body["key"]
         with self._lock:
-            if step == "effect" and body["once"] and self._counts[key, step]:
+            self._asked[key, step] += 1
+            times = self._asked[key, step]
+            if step == "effect" and body["once"] and self._effects[key]:
                 step = "repeated"
-            self._counts[key, step] += 1
+            self._effects[key] += step == "effect"
             with self._steps.open("a") as file:
                 file.write(json.dumps({"at": time.time(), "key": key, "step": step}) + "\n")
-            return self._counts[key, step]
+            return times
 
 
 class Handler(BaseHTTPRequestHandler):

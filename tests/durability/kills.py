@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from temporalio.client import WorkflowHandle
+from temporalio.common import SearchAttributeKey
 
 from core.entries import Settled, ToolFinished, Unsettled
 from core.runs import RunResult
@@ -26,6 +27,7 @@ PATIENCE = timedelta(seconds=90)
 TOOLS = ("count_verified", "count_blindly", "count_by_key")
 HELD: tuple[Step, ...] = ("begin", "effect", "end")
 
+Handle = WorkflowHandle[Agent, RunResult]
 Phase = Literal["not begun", "before", "in", "after"]
 PHASES: dict[Step, Phase] = {"begin": "before", "effect": "in", "repeated": "in", "end": "after"}
 
@@ -43,8 +45,9 @@ class Row:
 
     @property
     def in_mid_effect(self) -> bool:
-        """Whether the kill met the call at its work."""
-        return self.phase != "not begun" and self.settled != SEEN
+        """Whether the kill met the call at its work for certain: also one whose end Temporal heard when it was back."""
+        lived_on = self.killed == "temporal" and self.phase in {"before", "in"}
+        return self.phase != "not begun" and (lived_on or self.settled != SEEN)
 
 
 SEEN = "its end was seen"
@@ -56,7 +59,7 @@ class Flight:
 
     tool: str
     hold: str
-    handle: WorkflowHandle[Agent, RunResult]
+    handle: Handle
     phase: Phase = "not begun"
 
     @property
@@ -105,15 +108,14 @@ class Kills:
 
     async def settle(self, killed: str, flights: Sequence[Flight]) -> None:
         """See all runs to their end, as a person would who looks at the counter; add what became of each."""
-        self.rows += await asyncio.gather(*(self._end(killed, flight) for flight in flights))
+        async with asyncio.timeout(2 * PATIENCE.total_seconds()):
+            self.rows += await asyncio.gather(*(self._end(killed, flight) for flight in flights))
 
     async def _end(self, killed: str, flight: Flight) -> Row:
         steps: int | None = None
         if flight.tool == "count_blindly":
-            state = await self.running.until(
-                flight.handle, lambda state: bool(state.pending) or state.phase == "completed", "a person is asked"
-            )
-            if state.pending:
+            await wait_until(lambda: _stands(flight.handle), PATIENCE, "a person is asked, or it was not necessary")
+            if await _waits(flight.handle):
                 steps = await self._look(flight)
         result = await self.running.result(flight.handle)
         assert result.outcome == "completed"
@@ -142,6 +144,16 @@ class Kills:
         row = Row(killed, flight.tool, flight.phase, how, finished.failed, effects)
         assert effects == (0 if finished.failed else 1), f"{row}; {self.counter.steps(flight.key)}"
         return row
+
+
+async def _stands(handle: Handle) -> bool:
+    return (await handle.describe()).close_time is not None or await _waits(handle)
+
+
+async def _waits(handle: Handle) -> bool:
+    """Say whether Temporal knows that a person is to act: a query could tell so before the run has taken it in."""
+    attributes = (await handle.describe()).typed_search_attributes
+    return attributes.get(SearchAttributeKey.for_keyword("AgentPhase")) == "awaiting_approval"
 
 
 def _step(hold: str) -> Step:

@@ -5,17 +5,22 @@ import signal
 from datetime import timedelta
 from pathlib import Path
 
+from temporalio.client import WorkflowHandle
+
 from core.agents import Limits
+from core.runs import RunResult
 from infra.s3 import S3BlobStore
 from infra.settings import Settings
 from infra.stack import LocalStack
 from infra.temporal import connect
 from tests.durability.scripts import calling, script
-from tests.durability.workers import worker_process
+from tests.durability.workers import HURRY, worker_process
 from tests.running import Running
 from tests.waiting import wait_until
+from workflows.agent import Agent
 
 PATIENCE = timedelta(seconds=90)
+Handle = WorkflowHandle[Agent, RunResult]
 
 
 def lines(path: Path) -> int:
@@ -69,6 +74,35 @@ async def test_a_write_that_was_killed_is_not_started_again(
     assert (result.outcome, lines(starts)) == ("completed", 2)
 
 
+async def test_who_watches_while_a_worker_dies_does_no_harm(
+    stack: LocalStack, running: Running, tmp_path: Path
+) -> None:
+    """Queries that wait for the next worker are told what no task has taken in; no history is spoilt by that."""
+    starts, never = tmp_path / "starts", tmp_path / "never"
+    model = script(tmp_path, calling("write_and_wait", path=str(never), starts=str(starts)), {"text": "Done."})
+    queue = running.settings.task_queue
+    handles = [await running.start(tools=["write_and_wait"], model=model) for _ in range(4)]
+    async with worker_process(stack, queue, tmp_path) as first:
+        await wait_until(lambda: lines(starts) == 4, PATIENCE, "the tools have started")
+        first.kill()
+        await first.wait()
+    async with worker_process(stack, queue, tmp_path):
+        await asyncio.gather(*(_settled(running, handle) for handle in handles))
+        results = [await running.result(handle) for handle in handles]  # which replays them
+    assert [result.outcome for result in results] == ["completed"] * 4
+
+
+async def _settled(running: Running, handle: Handle) -> None:
+    """Watch a run all the time, and settle its call as soon as it says that it waits for that, until it has heard."""
+
+    async def has_ended() -> bool:
+        if (await running.state(handle)).pending:
+            await handle.signal("settle", {"settlement": "done", "by": "ana"})
+        return (await handle.describe()).close_time is not None
+
+    await wait_until(has_ended, PATIENCE, "it has ended")
+
+
 async def test_a_run_that_waits_for_a_person_survives_kill_9_and_takes_the_decision_meanwhile(
     stack: LocalStack, running: Running, tmp_path: Path
 ) -> None:
@@ -93,7 +127,7 @@ async def test_sigterm_drains_and_another_worker_goes_on(stack: LocalStack, runn
     model = script(tmp_path, calling("wait_for_file", path=str(there), starts=str(starts)), {"text": "Done."})
     queue = running.settings.task_queue
     handle = await running.start(tools=["wait_for_file"], model=model)
-    async with worker_process(stack, queue, tmp_path) as first:
+    async with worker_process(stack, queue, tmp_path, HURRY) as first:
         await wait_until(lambda: lines(starts) == 1, PATIENCE, "the tool has started")
         first.send_signal(signal.SIGTERM)
         assert await first.wait() == 0

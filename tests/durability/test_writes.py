@@ -4,7 +4,6 @@ The short form runs with all other tests; `make chaos` (the variable CHAOS=1) ki
 of their random moments; CHAOS_SEED repeats them.
 """
 
-import json
 import os
 import random
 import sys
@@ -17,12 +16,12 @@ import pytest
 from infra.s3 import S3BlobStore
 from infra.stack import LocalStack
 from infra.temporal import connect
+from tests.durability.chaos import CHAOS, report
 from tests.durability.counter import Counter
-from tests.durability.kills import TOOLS, Kills, Row, table, worker_to_kill
+from tests.durability.kills import TOOLS, Kills, table, worker_to_kill
 from tests.durability.workers import worker_process
 from tests.running import Running
 
-CHAOS = os.environ.get("CHAOS") == "1"
 LONGEST = timedelta(hours=1)
 WORKER_KILLS = 100 if CHAOS else 2
 TEMPORAL_KILLS = 10 if CHAOS else 1
@@ -50,7 +49,7 @@ async def test_a_write_takes_effect_once_though_its_worker_is_killed(
             kills.note_phases(flights)
             await worker.start()
             await kills.settle("worker", flights)
-    report("worker", kills.rows)
+    report("worker", [asdict(row) for row in kills.rows], table(kills.rows))
     assert sum(row.in_mid_effect for row in kills.rows) >= WORKER_KILLS
 
 
@@ -73,11 +72,4 @@ async def test_a_write_takes_effect_once_though_temporal_is_killed(
                 await own.ready()
                 await kills.settle("temporal", flights)
         await blobs.close()
-    report("temporal", kills.rows)
-
-
-def report(name: str, rows: list[Row]) -> None:
-    """Print the table; the long form also keeps the rows."""
-    sys.stdout.write(f"\n{table(rows)}\n")
-    if CHAOS:
-        Path(f".local/chaos-{name}.json").write_text(json.dumps([asdict(row) for row in rows], indent=1))
+    report("temporal", [asdict(row) for row in kills.rows], table(kills.rows))

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from infra.stack import LocalStack
 
+HURRY = {"PERDURE_HEARTBEAT_TIMEOUT_SECONDS": "0.2", "PERDURE_GRACEFUL_SHUTDOWN_TIMEOUT_SECONDS": "0.3"}
+"""For a worker that waits no longer for its tools; how soon a run's tools are missed is fixed when the run starts."""
+
 
 @asynccontextmanager
 async def worker_process(

@@ -24,7 +24,7 @@ class Plan(BaseModel):
     counter: str
     """The counter's address: host:port."""
     hold: str = ""
-    """The step whose answer it keeps back."""
+    """The step whose answer it keeps back; `look`: here the tool itself waits, until it is told to stop."""
     times: int = 1
     """So often it keeps it back."""
     seconds: float = 0.0
@@ -70,16 +70,6 @@ def look_twice(plan: Plan, *, context: ToolContext) -> str:
     return look(plan, context)
 
 
-@tool(effect="read", timeout=LONG)
-def look_on(plan: Plan, *, context: ToolContext) -> str:
-    """Look until it is told to stop."""
-    step(plan, "begin", context)
-    while not context.cancelled:
-        time.sleep(0.01)
-    step(plan, "end", context)
-    return "stopped"
-
-
 def count(plan: Plan, context: ToolContext, *, once: bool = False) -> str:
     """Begin, have the effect, end."""
     step(plan, "begin", context)
@@ -89,10 +79,15 @@ def count(plan: Plan, context: ToolContext, *, once: bool = False) -> str:
 
 
 def look(plan: Plan, context: ToolContext) -> str:
-    """Begin, perhaps fail, end."""
-    if step(plan, "begin", context) == plan.fails:
+    """Begin, perhaps fail, perhaps wait, end."""
+    begun = step(plan, "begin", context)
+    if begun == plan.fails:
         raise RuntimeError("nothing can be seen today")
-    step(plan, "end", context)
+    while plan.hold == "look" and begun <= plan.times:
+        if context.cancelled:
+            step(plan, "end", context)
+            return "stopped"
+        time.sleep(0.01)
     return "seen"
 
 
