@@ -8,11 +8,13 @@ import tempfile
 import tomllib
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 from temporalio.client import WorkflowFailureError, WorkflowHandle
 
 from core.agents import Limits
+from core.asking import Asking
 from core.errors import ModelRefused
 from core.runs import RunResult
 from infra.s3 import S3BlobStore
@@ -49,6 +51,22 @@ async def settlement(running: Running, model: FakeModel) -> Handle:
     handle = await running.start(tools=["order", "ship"])
     await running.until(handle, lambda state: bool(state.pending), "a person is asked")
     await handle.signal("settle", {"id": "t1c2", "settlement": "done", "by": "ana"})
+    return handle
+
+
+async def question(running: Running, model: FakeModel) -> Handle:
+    """A question that a person answers, and a request that goes to other people at its deadline; limits raised."""
+    model.replies = [calls(("ask_human", '{"question": "Why?"}'), ECHO), calls(ECHO), says("Done.")]
+    asking = Asking(expires=timedelta(seconds=1), at_deadline="escalate", escalate_to=("eve", "ben"), needed=2)
+    approval = {"echo": asking.model_copy(update={"when": "text != 'b'"})}
+    handle = await running.start(tools=["ask_human", "echo"], approval=approval, limits=Limits(turns=1))
+    await handle.signal("message", {"text": "Be quick.", "by": "ana"})
+    await running.until(handle, lambda state: any("escalated" in line for line in state.recent), "it is escalated")
+    await handle.signal("approve", {"id": "t1c2", "by": "eve"})
+    await handle.signal("approve", {"id": "t1c2", "by": "ben", "scope": "run"})
+    await handle.signal("answer", {"text": "Because.", "by": "ana"})
+    await running.until(handle, lambda state: state.phase == "paused", "it is at its limit")
+    await handle.execute_update("raise_budget", {"turns": 5, "by": "ana"})
     return handle
 
 
@@ -98,7 +116,27 @@ async def cancel(running: Running, model: FakeModel) -> Handle:
     return handle
 
 
-SCENARIOS: tuple[Scenario, ...] = (answer, parallel_tools, long_tail, approvals, settlement, circle, pause, cancel)
+SCENARIOS: tuple[Scenario, ...] = (
+    answer,
+    parallel_tools,
+    long_tail,
+    approvals,
+    settlement,
+    question,
+    circle,
+    pause,
+    cancel,
+)
+    answer,
+    parallel_tools,
+    long_tail,
+    approvals,
+    settlement,
+    question,
+    circle,
+    pause,
+    cancel,
+)
 
 
 async def record() -> None:
