@@ -292,7 +292,7 @@ async def test_kill_9_of_the_store_in_mid_write_of_a_large_artifact_leaves_no_ha
     tested: Settings, tmp_path: Path
 ) -> None:
     """The write is done again when the store is back; the artifact is whole, and has the hash that names it."""
-    megabytes = 300
+    megabytes = 150
     model = FakeModel([calls(("large_file", f'{{"megabytes": {megabytes}}}')), says("Done.")])
     async with LocalStack(tmp_path / "stack", flush_interval=None) as own:
         settings = own.settings().model_copy(update={"tools": tested.tools, "data_dir": tmp_path / "worker"})
