@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from core.frozen import Frozen
+from core.frozen import Sparse
 
 Approval = Literal["auto", "ask", "deny"]
 RuleVerdict = Literal["holds", "not", "unknown"]
@@ -24,7 +24,7 @@ Deadline = Literal["reject", "escalate"]
 REASON_CHARACTERS = 300
 
 
-class Asking(Frozen):
+class Asking(Sparse):
     """An agent's policy for one tool. In its file it may also be the one word `auto`, `ask` or `deny`."""
 
     mode: Approval = "ask"

@@ -10,7 +10,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from core.frozen import Frozen
+from core.frozen import Frozen, Sparse
 
 INLINE_BYTES = 4096
 """Longest UTF-8 text that travels inline."""
@@ -25,7 +25,7 @@ NAME_CHARACTERS = 120
 """Longest name of an artifact; names are labels for people, never keys or paths."""
 
 
-class ArtifactRef(Frozen):
+class ArtifactRef(Sparse):
     """A reference to immutable bytes in blob storage, named by their SHA-256 (hex)."""
 
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")

@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field, TypeAdapter
 from core.agents import PinnedAgent
 from core.chat import StopReason, Usage
 from core.content import ArtifactRef, Content
-from core.frozen import Frozen
+from core.frozen import Frozen, Sparse
 from core.tools import Call, PinnedTool
 
 Outcome = Literal["completed", "failed", "cancelled"]
@@ -116,7 +116,7 @@ class ToolFinished(EntryBase):
     """Whether strangers wrote it: the model sees it fenced."""
 
 
-class ApprovalRequested(EntryBase):
+class ApprovalRequested(Sparse, EntryBase):
     """A call waits for a person: for what exactly (`digest`), why, who may decide, how many must, until when."""
 
     kind: Literal["approval_requested"] = "approval_requested"

@@ -52,6 +52,7 @@ from core.state import (
 from core.tools import Call
 
 ACTS_CARRIED = 3
+RECENT_CARRIED = 12
 
 
 def apply(state: RunState, entry: Entry) -> RunState:
@@ -105,7 +106,9 @@ def carried(state: RunState, calls: Iterable[Call]) -> RunState:
     """Return the state with long arguments of open calls as artifacts: it goes into the next Temporal run."""
     stored = {call.id: call for call in calls}
     open_calls = tuple(with_changes(entry, call=stored.get(entry.call.id, entry.call)) for entry in state.open_calls)
-    return state.model_copy(update={"open_calls": open_calls, "acts": state.acts[-ACTS_CARRIED:]})
+    return state.model_copy(
+        update={"open_calls": open_calls, "acts": state.acts[-ACTS_CARRIED:], "recent": state.recent[-RECENT_CARRIED:]}
+    )
 
 
 def committed(state: RunState, head: Head, count: int) -> RunState:

@@ -12,6 +12,9 @@ from core.entries import ToolFinished
 from core.state import RunState, Seen
 from core.tools import Call
 
+DIGEST_CHARACTERS = 16
+"""Enough to tell a few calls apart; the state that holds them is carried from one Temporal run to the next."""
+
 SEEN_KEPT = 16
 """So many different calls are remembered: circles of up to so many steps are noticed."""
 
@@ -65,11 +68,11 @@ def circle(seen: Iterable[Seen], limits: Limits) -> str:
 
 
 def call_digest(call: Call, result: ToolFinished) -> str:
-    """Return the SHA-256 (hex) of what makes two calls the same."""
+    """Return the beginning of the SHA-256 (hex) of what makes two calls the same."""
     arguments = call.arguments.artifact.sha256 if call.arguments.artifact else canonical(call.arguments.text or "")
     content = result.content.artifact.sha256 if result.content.artifact else result.content.text or ""
     parts = (call.name, arguments, content, str(result.failed))
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:DIGEST_CHARACTERS]
 
 
 def canonical(arguments: str) -> str:

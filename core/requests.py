@@ -4,13 +4,13 @@ A request is for one call, exactly: tool, arguments, the tool's definition and t
 enough different people approved it, when one rejected it, or at its deadline: nothing is ever approved by waiting.
 """
 
+import hashlib
 import json
 from datetime import datetime
 
 from core.asking import request_digest
 from core.content import inline
 from core.entries import Answered, ApprovalRequested, Decided, Entry, Expired, Reminded, ToolFinished, utc
-from core.loops import canonical
 from core.open_calls import change
 from core.runs import RunSpec
 from core.state import CallStatus, OpenCall, RunState
@@ -129,8 +129,12 @@ def still_holds(policy: ToolPolicy, open_call: OpenCall) -> bool:
 
 
 def digest_of(policy: ToolPolicy, call: Call) -> str:
-    """Return the SHA-256 (hex) of what a person approves: the call, the tool as it is described, the policy."""
-    arguments = call.arguments.artifact.sha256 if call.arguments.artifact else canonical(call.arguments.text or "")
+    """Return the SHA-256 (hex) of what a person approves: the call, the tool as it is described, the policy.
+
+    The arguments count as the bytes that the model wrote, which are the same inline and as an artifact.
+    """
+    inline_bytes = (call.arguments.text or "").encode()
+    arguments = call.arguments.artifact.sha256 if call.arguments.artifact else hashlib.sha256(inline_bytes).hexdigest()
     return request_digest(call.name, arguments, policy.definition_digest, policy.asking)
 
 

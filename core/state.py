@@ -25,7 +25,7 @@ from core.entries import (
     ToolFinished,
     Unsettled,
 )
-from core.frozen import Frozen
+from core.frozen import Frozen, Sparse
 from core.journal import Head
 from core.tools import Call
 
@@ -70,7 +70,7 @@ class TakenAct(Frozen):
     """A message only as its beginning."""
 
 
-class OpenCall(Frozen):
+class OpenCall(Sparse):
     """A call of the current turn."""
 
     call: Call

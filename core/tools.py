@@ -8,7 +8,7 @@ from pydantic import Field
 from core.asking import Approval, Asking, RuleVerdict
 from core.chat import ToolSchema
 from core.content import ArtifactRef, Content
-from core.frozen import Frozen
+from core.frozen import Frozen, Sparse
 
 Effect = Literal["read", "idempotent_write", "write"]
 
@@ -18,7 +18,7 @@ ATTEMPTS: dict[Effect, int] = {"read": 4, "idempotent_write": 6, "write": 1}
 """How often a tool may be started: what can't be repeated runs at most once."""
 
 
-class ToolPolicy(Frozen):
+class ToolPolicy(Sparse):
     """What the workflow needs to decide on a tool: recorded when the run opens, so that it never changes in flight."""
 
     name: str
@@ -64,7 +64,7 @@ class PinnedTool(Frozen):
     policy: ToolPolicy
 
 
-class Call(Frozen):
+class Call(Sparse):
     """One tool call of a model's reply.
 
     `id` is ours and unique in the run (`t3c1` is the first call of turn 3); `provider_id` is what the provider knows it

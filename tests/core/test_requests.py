@@ -1,5 +1,6 @@
 """Requests for approval: who may decide, how many must, until when; never approved by waiting, and checked again."""
 
+import hashlib
 from datetime import timedelta
 
 import pytest
@@ -7,6 +8,7 @@ from pydantic import ValidationError
 
 from core.approvals import act_on
 from core.asking import Asking, RuleVerdict
+from core.content import Content
 from core.entries import ApprovalRequested, Decided, Entry, Expired, Refused, Reminded, ToolFinished
 from core.fold import apply
 from core.requests import digest_of, wake_at
@@ -14,7 +16,7 @@ from core.runs import RunSpec
 from core.state import RunState
 from core.steps import Record, RunCalls, Step, Wait, next_step
 from core.tools import ToolPolicy
-from tests.entries import NOW, OPEN_STATE, call, finished, policy, reply, spec
+from tests.entries import NOW, OPEN_STATE, artifact, call, finished, policy, reply, spec
 
 HOUR = timedelta(hours=1)
 
@@ -72,7 +74,11 @@ def test_a_request_says_what_exactly_why_who_and_until_when() -> None:
         "expires_at": NOW + HOUR,
         "remind_at": NOW + HOUR / 4,
     }
-    assert request.digest == digest_of(known, call("x", "pay", '{ "amount":5 }'))
+    text = '{"amount": 5}'
+    stored = artifact(1).model_copy(update={"sha256": hashlib.sha256(text.encode()).hexdigest()})
+    assert request.digest == digest_of(known, call("x", "pay", text))
+    carried = call("x", "pay").model_copy(update={"arguments": Content(artifact=stored)})
+    assert request.digest == digest_of(known, carried)
     assert request.digest != digest_of(known, call("x", "pay", '{"amount": 6}'))
     assert request.digest != digest_of(tool(needed=2), call("x", "pay", '{"amount": 5}'))
 
