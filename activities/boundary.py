@@ -18,6 +18,7 @@ import structlog
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, CancelledError
 
+from activities.contact import CONTACT, Contact
 from activities.secrets import redacted
 from core import errors
 from core.content import clean, cut, one_line
@@ -145,15 +146,19 @@ async def alive() -> AsyncIterator[None]:
         return
     told: list[str] = []
     token = _told.set(told)
-    beating = asyncio.create_task(_beat(timeout / 3, told))
+    contact = Contact(timeout)
+    contact_token = CONTACT.set(contact)
+    beating = asyncio.create_task(_beat(timeout / 3, told, contact))
     try:
         yield
     finally:
         beating.cancel()
+        CONTACT.reset(contact_token)
         _told.reset(token)
 
 
-async def _beat(interval: timedelta, told: Sequence[str]) -> None:
+async def _beat(interval: timedelta, told: Sequence[str], contact: Contact) -> None:
     while True:
         await asyncio.sleep(interval.total_seconds())
+        contact.made()
         activity.heartbeat(*told)

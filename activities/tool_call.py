@@ -29,19 +29,21 @@ import structlog
 from temporalio import activity
 
 from activities.boundary import bordered, error_text, tell
+from activities.contact import CONTACT, Contact
 from activities.containment import ToolCrashed, run_in_thread
 from activities.downloads import Downloads
 from activities.outputs import Prepared, prepare, store
 from activities.printing import prints_told
 from activities.secrets import hide, read_secrets
 from activities.signatures import CONTEXT
+from activities.time_limits import in_time
 from activities.tool_context import ToolContext
 from activities.tool_loop import ToolLoop
 from activities.toolbox import AnyTool, Toolbox
 from activities.workspace import UNUSED_DAYS, Workspace, WorkspaceFolders, sweep
 from core.artifacts import Artifacts
 from core.content import inline
-from core.errors import Failed, InputError, NotDone, SecretMissing, StorageError, TimedOut
+from core.errors import Failed, InputError, NotDone, SecretMissing, StorageError
 from core.ports import SecretSource
 from core.runs import ToolInput
 from core.storage import Storage
@@ -103,7 +105,7 @@ class ToolCalls:
             arguments = tool.signature.parse(await artifacts.read_text(call.call.arguments))
             try:
                 async with self._context(tool, call) as context:
-                    prepared = await _in_time(tool, self._called(verify, arguments, context, keep_late=False))
+                    prepared = await in_time(tool.policy, self._called(verify, arguments, context, keep_late=False))
                     content, made = await store(prepared, context.artifacts)
             except NotDone as error:
                 return Verified(verdict="not_done", why=error_text(error))
@@ -154,9 +156,9 @@ class ToolCalls:
         references = (await journal.configuration(call.opening)).agent.secrets if tool.secrets else {}
         secrets = await read_secrets(self._secrets, tool.secrets, references)
         redaction = hide(secrets)
-        artifacts = self._storage.artifacts(call.run.scope, redaction)
-        own = self._attempts / uuid.uuid4().hex
-        folders = WorkspaceFolders(self._workspaces, call.run.scope, own / "artifacts")
+        scope, own = call.run.scope, self._attempts / uuid.uuid4().hex
+        artifacts = self._storage.artifacts(scope, redaction)
+        folders = WorkspaceFolders(self._workspaces, scope, own / "artifacts")
         context = ToolContext(
             run=call.run,
             call_id=call.call.id,
@@ -166,6 +168,7 @@ class ToolCalls:
             own_folder=own,
             loop=asyncio.get_running_loop(),
             beat=_in_this_context(tell),
+            contact=CONTACT.get(Contact()),
             secrets=secrets,
             redaction=redaction,
         )
@@ -181,7 +184,7 @@ class ToolCalls:
         """Run the tool. What a write did before storage failed in it is not known: no reason to run it again."""
         try:
             keep_late = tool.effect == "write"
-            return await _in_time(tool, self._called(tool.function, arguments, context, keep_late=keep_late))
+            return await in_time(tool.policy, self._called(tool.function, arguments, context, keep_late=keep_late))
         except (StorageError, SecretMissing) as error:
             if tool.effect != "write":
                 raise
@@ -200,23 +203,6 @@ class ToolCalls:
             value = await self._loop.run(lambda: function(**given), name, context.stopped, keep_late=keep_late)
             work = lambda: prepare(value, name, context.own_folder)  # noqa: E731 - the other
         return await run_in_thread(self._threads, work, context.stopped, keep_late=keep_late)
-
-
-async def _in_time(tool: AnyTool, work: Awaitable[Prepared]) -> Prepared:
-    """Await work of a tool's at most as long as its timeout; storing what it returned is not its own time.
-
-    Raises:
-        TimedOut: it did not end; it was told to, and left behind when that did not help.
-    """
-    seconds = tool.policy.timeout.total_seconds()
-    time_limit = asyncio.timeout(seconds)
-    try:
-        async with time_limit:
-            return await work
-    except TimeoutError:
-        if not time_limit.expired():
-            raise
-        raise TimedOut(f"{tool.name} did not end within {seconds:g} seconds") from None
 
 
 def _in_this_context(function: Callable[[str], None]) -> Callable[[str], None]:

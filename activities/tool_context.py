@@ -10,6 +10,7 @@ from typing import Any, TypeVar, Unpack
 
 from temporalio.exceptions import CancelledError
 
+from activities.contact import Contact
 from activities.processes import Command, Completed, Options
 from activities.workspace import Workspace
 from core.artifacts import Artifacts
@@ -52,6 +53,7 @@ class ToolContext:
     """Where `folder` will be, if it is asked for."""
     loop: asyncio.AbstractEventLoop = field(repr=False)
     beat: Callable[[str], None] = field(repr=False)
+    contact: Contact = field(default_factory=Contact, repr=False)
     stopped: threading.Event = field(default_factory=threading.Event, repr=False)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     redaction: Redaction = field(default=NO_SECRETS, repr=False)
@@ -70,8 +72,12 @@ class ToolContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the tool is to stop: the run was cancelled, the time is over, or the worker shuts down."""
-        return self.stopped.is_set()
+        """Whether the tool is to stop: the run was cancelled, the time is over, or its worker shuts down or was frozen.
+
+        A `write` asks right before its effect, best by `check`: then a worker that was taken for dead does nothing any
+        more when it wakes up.
+        """
+        return self.stopped.is_set() or self.contact.lost
 
     def secret(self, name: str) -> str:
         """Return a secret that the tool declares. Where a text that leaves the tool has it, its name stands instead.

@@ -34,6 +34,9 @@ NOT_DONE_SECONDS = 1.0
 
 VERIFY_ATTEMPTS = 6
 
+FROZEN = timedelta(seconds=1)
+"""After a heartbeat timeout and this, also a worker that was only frozen knows that its call was given up."""
+
 AROUND_A_TOOL = timedelta(minutes=5)
 """An attempt's time beside the tool's own timeout, which its worker keeps: for a blob store that is slow or away."""
 
@@ -77,6 +80,9 @@ async def run_call(spec: RunSpec, call: Call, turn: int, runs: int) -> ToolFinis
         if outcome.before_start:
             return outcome
         if in_doubt(policy, outcome):
+            if outcome.worker_lost:
+                grace = (policy.heartbeat or spec.heartbeat_timeout) + FROZEN
+                await workflow.sleep(grace, summary=f"{call.name}: its worker may only be frozen")
             return unsettled(call, policy, outcome, workflow.now(), turn)
         outcome = ToolOutcome(content=failed_result(policy, outcome), failed=True)
     return finished(call, policy, outcome, turn)
