@@ -127,16 +127,6 @@ SCENARIOS: tuple[Scenario, ...] = (
     pause,
     cancel,
 )
-    answer,
-    parallel_tools,
-    long_tail,
-    approvals,
-    settlement,
-    question,
-    circle,
-    pause,
-    cancel,
-)
 
 
 async def record() -> None:
