@@ -23,16 +23,15 @@ from activities.secrets import redacted
 from core import errors
 from core.content import clean, cut, one_line
 from core.errors import PerdureError
-from core.failures import SHUT_DOWN, TIMED_OUT, WORKER_LOST
+from core.failures import NO_SUCH_TOOL, NOT_TAKEN, SHUT_DOWN, TIMED_OUT, TOO_LARGE, WORKER_LOST
 
 log = structlog.get_logger(__name__)
 
 ERROR_BYTES = 4096
 """Longest error text that leaves an activity."""
 
-OURS = frozenset(
-    {TIMED_OUT, WORKER_LOST, SHUT_DOWN, *(name for name, value in vars(errors).items() if isinstance(value, type))}
-)
+_DECIDING = (TIMED_OUT, WORKER_LOST, SHUT_DOWN, NO_SUCH_TOOL, NOT_TAKEN, TOO_LARGE)
+OURS = frozenset({*_DECIDING, *(name for name, value in vars(errors).items() if isinstance(value, type))})
 """Kinds of failure that the run decides by: no error of someone else's may bear one of these names."""
 
 _told: ContextVar[list[str]] = ContextVar("told")

@@ -21,6 +21,8 @@ from activities.boundary import error_text
 
 Result = TypeVar("Result")
 
+LEFT_BEHIND = "left behind"
+"""How a cancel is marked that could not stop the work."""
 POLITE_SECONDS = 1.5
 """How long a cancelled tool in a thread may take to end by itself (longer than a command of its may take); then an
 exception is raised in it."""
@@ -119,7 +121,9 @@ async def run_in_thread(
         stopped.set()
         if not running.cancel():
             await _ended(waiting, interruptible)
-        if not keep_late or not waiting.done() or waiting.cancelled():
+        if not waiting.done():
+            raise asyncio.CancelledError(LEFT_BEHIND) from None
+        if not keep_late or waiting.cancelled():
             raise
         finished = waiting.result()
         if isinstance(finished, Exception):

@@ -7,7 +7,7 @@ import structlog
 from core.artifacts import Artifacts
 from core.content import ArtifactRef, Content
 from core.entries import Entry, RunRef, size_bytes
-from core.errors import StoreRefused, StoreUnavailable
+from core.errors import BlobCorrupt, BlobMissing, InputError, StoreRefused, StoreUnavailable
 from core.journal import Head
 from core.steps import TAIL_BYTES, TAIL_ENTRIES
 from core.storage import Storage
@@ -18,6 +18,22 @@ log = structlog.get_logger(__name__)
 async def read_texts(artifacts: Artifacts, refs: Iterable[ArtifactRef]) -> dict[str, str]:
     """Return the whole texts of artifacts, by SHA-256. Raises as `Artifacts.read_text`."""
     return {ref.sha256: await artifacts.read_text(Content(artifact=ref)) for ref in refs}
+
+
+async def read_messages(artifacts: Artifacts, entries: Iterable[Entry]) -> dict[str, str]:
+    """Return the texts of long messages, by SHA-256; of one that can't be read, that it can't.
+
+    Raises:
+        StoreUnavailable, StoreRefused: by their own verdict.
+    """
+    texts: dict[str, str] = {}
+    for entry in entries:
+        if entry.kind == "messaged" and (ref := entry.text.artifact) is not None:
+            try:
+                texts[ref.sha256] = await artifacts.read_text(entry.text)
+            except (BlobMissing, BlobCorrupt, InputError) as error:
+                texts[ref.sha256] = f"(A message of {entry.by or 'somebody'} can't be read: {error})"
+    return texts
 
 
 async def committed(storage: Storage, run: RunRef, head: Head, tail: tuple[Entry, ...]) -> Head | None:

@@ -12,7 +12,7 @@ import structlog
 from temporalio import activity
 
 from activities.boundary import bordered
-from activities.conversation import committed, read_texts
+from activities.conversation import committed, read_messages, read_texts
 from activities.rules import verdict
 from activities.toolbox import Toolbox
 from core.artifacts import Artifacts
@@ -84,7 +84,9 @@ class ModelActivities:
         started = configuration_of(entries)
         model, context = started.model, started.agent.context
         known = self._known.get(run_id)
-        texts = await read_texts(artifacts, full_texts(entries, model, context, known))
+        messages = await read_messages(artifacts, entries)
+        wanted = full_texts(entries, model, context, known)
+        texts = messages | await read_texts(artifacts, (ref for ref in wanted if ref.sha256 not in messages))
         known = learnt(entries, texts, model, context, known)
         self._known.put(run_id, known)
         # Made without checks: its parts were checked, and there are many.
@@ -113,7 +115,7 @@ class ModelActivities:
                 call, f"t{turn}c{number}", reply, artifacts, inline=inline_bytes < ARGUMENTS_BYTES
             )
             inline_bytes += len(recorded.arguments.text or "")
-            rule = verdict(asking.get(recorded.name), call.arguments)
+            rule = verdict(asking.get(recorded.name), self._toolbox.parsed(recorded.name, call.arguments))
             provider_id = recorded.id if own_ids else recorded.provider_id
             calls.append(recorded.model_copy(update={"provider_id": provider_id, "rule": rule}))
         keep_native = reply.native is not None and not own_ids and len(reply.calls) <= CALLS

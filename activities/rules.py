@@ -3,10 +3,11 @@
 The language has no loops and no side effects, so a rule ends; and it says yes, no, or neither: then a person is asked.
 """
 
-import json
+from collections.abc import Mapping
 
 import jmespath
 from jmespath.exceptions import JMESPathError
+from pydantic_core import to_jsonable_python
 
 from core.asking import Asking, RuleVerdict
 from core.content import one_line
@@ -31,15 +32,17 @@ def check_rule(tool: str, asking: Asking) -> None:
         ) from error
 
 
-def verdict(asking: Asking | None, arguments: str) -> RuleVerdict | None:
-    """Return what the rule says of a call's arguments (raw JSON); None when there is no rule. Never raises.
+def verdict(asking: Asking | None, arguments: Mapping[str, object] | None) -> RuleVerdict | None:
+    """Return what the rule says of a call's arguments, defaults filled in; None when there is no rule. Never raises.
 
-    A comparison with what is not there, or of another type, is neither true nor false: it is unknown.
+    Arguments that can't be used (None) are unknown, as is a comparison by size of what has no size.
     """
     if asking is None or not asking.when:
         return None
+    if arguments is None:
+        return "unknown"
     try:
-        found = jmespath.search(asking.when, json.loads(arguments))
+        found = jmespath.search(asking.when, to_jsonable_python(arguments))
     except (JMESPathError, ValueError, RecursionError, ArithmeticError, TypeError):
         return "unknown"
     if found is True:

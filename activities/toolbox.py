@@ -10,6 +10,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterable, Sequence
 from types import ModuleType
+from typing import Any
 
 from activities.declaring import AnyTool, Tool, place, tool
 from core.asking import Asking
@@ -74,6 +75,13 @@ class Toolbox:
         asking = asking or Asking(mode=declared.approval)
         digest = hashlib.sha256(self.schema(name).model_dump_json().encode()).hexdigest()
         return declared.model_copy(update={"approval": asking.mode, "asking": asking, "definition_digest": digest})
+
+    def parsed(self, name: str, arguments: str) -> dict[str, Any] | None:
+        """Return raw arguments as the tool would get them, defaults filled in; None when they can't be used."""
+        try:
+            return self._tools[name].signature.parse(clean(arguments)) if name in self._tools else None
+        except ValueError:
+            return None
 
     def problem(self, name: str, arguments: str) -> str | None:
         """Say why raw arguments can't be used, as a text for the model; None when they can."""

@@ -25,12 +25,15 @@ from core.entries import (
     utc,
 )
 from core.frozen import Frozen
-from core.requests import may_not_decide, options_of
-from core.state import CallStatus, OpenCall, RunState
+from core.requests import is_stranger, may_not_decide
+from core.state import TAIL_HARD_BYTES, CallStatus, OpenCall, RunState
 from core.wording import fault
 
 ActName = Literal["approve", "reject", "settle", "answer", "message", "pause", "raise_budget", "resume"]
 ACT_NAMES: tuple[ActName, ...] = ("approve", "reject", "settle", "answer", "message", "pause", "raise_budget", "resume")
+MESSAGE_BYTES = 1024 * 1024
+"""Longest message to an agent, by way of the blob store."""
+
 ACT_BYTES = 16 * 1024
 """Longest act that is read."""
 
@@ -110,6 +113,10 @@ def _messaged(state: RunState, act: Act, now: datetime) -> Messaged | Refused:
     text = clean(act.text)
     if state.outcome is not None:
         return _refused(state, "message", f"the run has ended: it is {state.outcome}", now)
+    if state.tail_bytes > TAIL_HARD_BYTES:
+        return _refused(state, "message", "too much has come in that is not written yet; send it again later", now)
+    if act.content is not None and (act.content.artifact is None or act.content.artifact.size_bytes > MESSAGE_BYTES):
+        return _refused(state, "message", f"its content is no artifact of at most {MESSAGE_BYTES} bytes", now)
     if act.content is None and not one_line(act.text):
         return _refused(state, "message", f"it is empty; send {EXAMPLES['message']}", now)
     if act.content is None and not fits_inline(text):
@@ -149,10 +156,11 @@ def _on_call(state: RunState, name: ActName, act: Act, now: datetime) -> Decided
     call_id = _which(state, act.id, WAITS_FOR.get(name, "awaiting_approval"))
     if isinstance(call_id, Refusal):
         return _refused(state, name, call_id.why, now)
-    if name == "settle":
-        return _settled(state, act, call_id, now)
     open_call = next(entry for entry in state.open_calls if entry.call.id == call_id)
-    if why := may_not_decide(open_call, act.by, act.digest, now):
+    if name == "settle":
+        why = is_stranger(open_call, act.by)
+        return _refused(state, name, why, now) if why else _settled(state, act, call_id, now)
+    if why := may_not_decide(open_call, act.by, act.digest, now, approves=name == "approve"):
         return _refused(state, name, why, now)
     if name == "answer":
         return _answered(state, act, open_call, now)
@@ -169,7 +177,7 @@ def _on_call(state: RunState, name: ActName, act: Act, now: datetime) -> Decided
 
 
 def _answered(state: RunState, act: Act, open_call: OpenCall, now: datetime) -> Answered | Refused:
-    text, options = clean(act.text).strip(), options_of(open_call)
+    text, options = clean(act.text).strip(), open_call.request.options if open_call.request else ()
     if not one_line(act.text) or not fits_inline(text):
         return _refused(state, "answer", f"it has no text, or too much; send {EXAMPLES['answer']}", now)
     if options and text not in options:

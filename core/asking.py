@@ -60,6 +60,8 @@ class Asking(Sparse):
 
     @model_validator(mode="after")
     def _can_be_met(self) -> "Asking":
+        if self.when and self.mode != "ask":
+            raise ValueError(f"a rule (when) is for mode ask, not for {self.mode}: nobody would be asked")
         if self.approvers and len(set(self.approvers)) < self.needed:
             raise ValueError(f"needs {self.needed} approvals, and names only {len(set(self.approvers))} approvers")
         if (self.at_deadline == "escalate") != bool(self.escalate_to):

@@ -133,6 +133,8 @@ class ApprovalRequested(Sparse, EntryBase):
     escalated: bool = False
     question: bool = False
     """Whether the agent asks for an answer; else for leave to run the call."""
+    options: tuple[str, ...] = ()
+    """The answers that are taken; empty: any."""
 
 
 class Answered(EntryBase):

@@ -16,6 +16,7 @@ PerdureError                  retried?
 └── ToolError                      raised by a tool on purpose; the text is what the model reads
     ├── NotDone               yes  nothing happened: safe to repeat, whatever the effect
     ├── TimedOut              yes  it did not end in its time; raised by its surroundings
+    ├── LeftBehind            yes  the same, and it can't be stopped
     └── Failed                no   it went wrong for good
 ```
 
@@ -97,6 +98,12 @@ class NotDone(ToolError):
 
 class TimedOut(ToolError):
     """The tool did not end within its timeout. What it did until then is not known."""
+
+    retryable = True
+
+
+class LeftBehind(ToolError):
+    """The tool did not end within its timeout and can't be stopped: it may still do what it was told to."""
 
     retryable = True
 

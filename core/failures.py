@@ -20,6 +20,8 @@ TIMED_OUT = "TimedOut"
 WORKER_LOST = "WorkerLost"
 SHUT_DOWN = "WorkerShutdown"
 """The worker was told to end, and the call did not end in time."""
+LEFT_BEHIND = "LeftBehind"
+"""It did not end in its time and could not be stopped: what it does later, nobody sees."""
 NOT_DONE = "NotDone"
 NOT_TAKEN = "NotTaken"
 """It waited in its task queue until patience was over: it was not started."""
@@ -58,7 +60,7 @@ def in_doubt(policy: ToolPolicy, failure: Failure) -> bool:
 
 def failed_result(policy: ToolPolicy, failure: Failure) -> Content:
     """Return what the model reads of a tool that failed after all its attempts."""
-    if failure.kind == TIMED_OUT:
+    if failure.kind in {TIMED_OUT, LEFT_BEHIND}:
         return inline(f"Failed: {policy.name} did not end within {policy.timeout.total_seconds():.0f} seconds.")
     if failure.kind == WORKER_LOST:
         return inline(f"Failed: the worker that ran {policy.name} died or was cut off, each time that it was tried.")

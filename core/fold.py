@@ -81,7 +81,10 @@ def _recorded(state: RunState, *entries: Entry) -> RunState:
 
 def opened(state: RunState, beginning: RunState) -> RunState:
     """Return the state after the run has opened with `beginning`; what came in before that stays in the tail."""
-    return _recorded(beginning, *state.tail).model_copy(
+    after = beginning
+    for entry in state.tail:
+        after = apply(after, entry)
+    return after.model_copy(
         update={
             "steps": state.steps,
             "recent": state.recent,

@@ -17,6 +17,9 @@ from core.state import CallStatus, OpenCall, RunState
 from core.tools import Call, ToolPolicy
 
 OfRequest = ApprovalRequested | Answered | Reminded | Expired | Decided
+OPTIONS = 20
+OPTION_CHARACTERS = 100
+"""More and longer options of a question are not kept: then any answer is taken."""
 WAITS: frozenset[CallStatus] = frozenset({"awaiting_approval", "awaiting_answer"})
 
 
@@ -45,6 +48,7 @@ def request(spec: RunSpec, policy: ToolPolicy, call: Call, now: datetime, turn: 
         excluded=(spec.by,) if asking.exclude_requester and spec.by else (),
         needed=asking.needed,
         question=policy.served_by == "workflow",
+        options=_options(call) if policy.served_by == "workflow" else (),
         expires_at=now + asking.expires if asking.expires else None,
         remind_at=now + asking.remind if asking.remind else None,
     )
@@ -66,32 +70,43 @@ def due(policy: ToolPolicy, open_call: OpenCall, now: datetime, turn: int) -> En
     return None
 
 
-def may_not_decide(open_call: OpenCall, by: str, digest: str, now: datetime) -> str:
+def is_stranger(open_call: OpenCall, by: str) -> str:
+    """Say why somebody is not among those who may decide on a call; empty when they are."""
+    asked = open_call.request
+    if asked is None:
+        return ""
+    if asked.approvers and by not in asked.approvers:
+        return f"{by or 'who gives no name'} may not decide on {asked.call_id}; may: {', '.join(asked.approvers)}"
+    if asked.excluded and not by:
+        return f"not everybody may decide on {asked.call_id}: say who you are"
+    if by in asked.excluded:
+        return f"{by} may not decide on {asked.call_id}: who started the run is excluded"
+    return ""
+
+
+def may_not_decide(open_call: OpenCall, by: str, digest: str, now: datetime, *, approves: bool) -> str:
     """Say why somebody may not decide on a call that waits now; empty when they may."""
     asked = open_call.request
     if asked is None:
         return ""
     if asked.expires_at is not None and now >= asked.expires_at:
         return f"{asked.call_id} can't be decided any more: its deadline was {utc(asked.expires_at)}"
-    if asked.approvers and by not in asked.approvers:
-        return f"{by or 'who gives no name'} may not decide on {asked.call_id}; may: {', '.join(asked.approvers)}"
-    if by in asked.excluded:
-        return f"{by} may not decide on {asked.call_id}: who started the run is excluded"
+    if stranger := is_stranger(open_call, by):
+        return stranger
     if asked.needed > 1 and not by:
         return f"{asked.call_id} needs {asked.needed} different people: say who you are"
-    if asked.needed > 1 and any(decision.by == by for decision in open_call.decisions):
+    if approves and asked.needed > 1 and any(decision.by == by for decision in open_call.decisions):
         return f"{by} has approved {asked.call_id} already; {asked.needed} different people are needed"
     if digest and not asked.digest.startswith(digest):
         return f"what waits as {asked.call_id} is not what you saw ({digest[:12]}, now {asked.digest[:12]}); look again"
     return ""
 
 
-def options_of(open_call: OpenCall) -> tuple[str, ...]:
+def _options(call: Call) -> tuple[str, ...]:
     """Return the answers that a question allows; empty: any."""
     try:
-        arguments = json.loads(open_call.call.arguments.text or "{}")
-        options = arguments.get("options") or ()
-        return tuple(str(option) for option in options)
+        options = json.loads(call.arguments.text or "{}").get("options") or ()
+        return tuple(str(option)[:OPTION_CHARACTERS] for option in options)[:OPTIONS]
     except (ValueError, AttributeError, TypeError, RecursionError):
         return ()
 
@@ -116,8 +131,8 @@ def wake_at(state: RunState) -> datetime | None:
     return min(times, default=None)
 
 
-def still_holds(policy: ToolPolicy, open_call: OpenCall) -> bool:
-    """Say, at dispatch, whether what was approved is what would run: the same request, enough people, none against."""
+def still_holds(policy: ToolPolicy, open_call: OpenCall, now: datetime) -> bool:
+    """Say, at dispatch, whether what was approved is what would run: the same request, in time, enough people."""
     asked = open_call.request
     if asked is None:
         return True
@@ -125,7 +140,8 @@ def still_holds(policy: ToolPolicy, open_call: OpenCall) -> bool:
     anonymous = asked.needed == 1 and any(decision.approved for decision in open_call.decisions)
     enough = anonymous or len(approvals) >= asked.needed
     same = asked.digest in {"", digest_of(policy, open_call.call)}
-    return same and enough and all(decision.approved for decision in open_call.decisions)
+    in_time = asked.expires_at is None or now < asked.expires_at
+    return same and in_time and enough and all(decision.approved for decision in open_call.decisions)
 
 
 def digest_of(policy: ToolPolicy, call: Call) -> str:
@@ -168,7 +184,8 @@ def _decided(state: RunState, entry: Decided) -> RunState:
     elif sum(decision.approved for decision in decisions) >= needed:
         status = "approved"
     after = change(state, entry.call_id, status=status, decisions=decisions)
-    if entry.scope == "run" and status == "approved" and open_call.call.name not in state.allowed:
+    for_run = all(decision.scope == "run" for decision in decisions)
+    if for_run and status == "approved" and open_call.call.name not in state.allowed:
         return after.model_copy(update={"allowed": (*state.allowed, open_call.call.name)})
     return after
 

@@ -14,7 +14,7 @@ from datetime import datetime
 
 from core.content import inline
 from core.entries import Settled, Settlement, ToolFinished, Unsettled
-from core.failures import Failure
+from core.failures import LEFT_BEHIND, Failure
 from core.open_calls import change
 from core.state import OpenCall, RunState
 from core.tools import Call, ToolPolicy, Verified
@@ -26,7 +26,14 @@ RUNS = 3
 def unsettled(call: Call, policy: ToolPolicy, failure: Failure, at: datetime, turn: int) -> Unsettled:
     """Return that a call's end was not seen, and whether a person must be asked at once."""
     why = f"it was started and did not report its end ({failure.text})"
-    return Unsettled(at=at, turn=turn, call_id=call.id, tool=call.name, why=why, asks=not policy.verifies)
+    return Unsettled(
+        at=at,
+        turn=turn,
+        call_id=call.id,
+        tool=call.name,
+        why=why,
+        asks=not policy.verifies or failure.kind == LEFT_BEHIND,
+    )
 
 
 def verified(open_call: OpenCall, found: Verified, at: datetime, turn: int) -> Settled | Unsettled:
@@ -62,7 +69,7 @@ def folded(state: RunState, entry: Unsettled | Settled) -> RunState:
     return change(state, entry.call_id, status=status, settled=entry)
 
 
-def result_of_settled(open_call: OpenCall, at: datetime, turn: int) -> ToolFinished | None:
+def result_of_settled(open_call: OpenCall, policy: ToolPolicy | None, at: datetime, turn: int) -> ToolFinished | None:
     """Return the result of a call that is settled for good; None of any other."""
     settled, call = open_call.settled, open_call.call
     if settled is None or open_call.status != "settled":
@@ -86,4 +93,5 @@ def result_of_settled(open_call: OpenCall, at: datetime, turn: int) -> ToolFinis
         failed=not done,
         artifacts=settled.artifacts,
         attempts=open_call.runs,
+        untrusted=policy is not None and policy.untrusted,
     )

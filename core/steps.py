@@ -79,7 +79,7 @@ Step = AskModel | RunCalls | Verify | Record | Commit | Compact | Wait | Finish
 def next_step(spec: RunSpec, state: RunState, now: datetime) -> Step:
     """Return what to do in this state. A paused run starts nothing, but takes in what still runs."""
     if state.paused is not None:
-        return Wait()
+        return _overdue(spec, state, now) or Wait(until=wake_at(state))
     if state.tail_bytes > TAIL_HARD_BYTES:
         return Commit()
     if state.open_calls:
@@ -120,17 +120,27 @@ def _settle(spec: RunSpec, state: RunState, now: datetime) -> Step:
     doubtful = next((entry.call for entry in state.open_calls if entry.status == "unsettled"), None)
     if doubtful is not None:
         return Verify(call=doubtful)
-    ready = _ready(spec, state)
+    ready = _ready(spec, state, now)
     return RunCalls(calls=ready) if ready else Wait(until=wake_at(state))
 
 
-def _ready(spec: RunSpec, state: RunState) -> tuple[Call, ...]:
+def _overdue(spec: RunSpec, state: RunState, now: datetime) -> Record | None:
+    """Return what time alone makes of a request: deadlines do not wait for a run that is paused."""
+    for open_call in state.open_calls:
+        policy = spec.tool(open_call.call.name)
+        entry = due(policy, open_call, now, state.turn) if policy is not None else None
+        if entry is not None:
+            return Record(entry=entry)
+    return None
+
+
+def _ready(spec: RunSpec, state: RunState, now: datetime) -> tuple[Call, ...]:
     """Return the calls that may start now, in their order: as many as run at once, of the turn and of each group."""
     running = Counter(_group(spec, entry.call) for entry in state.running)
     room = spec.limits.parallel_calls - running.total()
     ready: list[Call] = []
     for entry in state.open_calls:
-        if not _may_run(spec, state, entry):
+        if not _may_run(spec, state, entry, now):
             continue
         group, policy = _group(spec, entry.call), spec.tool(entry.call.name)
         at_once = policy.at_once if policy is not None else None
@@ -154,10 +164,10 @@ def _recorded(spec: RunSpec, state: RunState, open_call: OpenCall, number: int, 
         return _refused(state, call, now, f"Not run: rejected by {by}: {why}. Nothing was changed.")
     if open_call.status != "proposed":
         asking = spec.tool(call.name)
-        if asking is not None and open_call.status == "approved" and not still_holds(asking, open_call):
+        if asking is not None and open_call.status == "approved" and not still_holds(asking, open_call, now):
             return request(spec, asking, call, now, state.turn)
         waits = due(asking, open_call, now, state.turn) if asking is not None else None
-        return waits or answered(open_call, now, state.turn) or result_of_settled(open_call, now, state.turn)
+        return waits or answered(open_call, now, state.turn) or result_of_settled(open_call, asking, now, state.turn)
     policy = spec.tool(call.name)
     if policy is None:
         known = ", ".join(tool.name for tool in spec.tools) or "none"
@@ -174,7 +184,7 @@ def _recorded(spec: RunSpec, state: RunState, open_call: OpenCall, number: int, 
     return request(spec, policy, call, now, state.turn) if asks else None
 
 
-def _may_run(spec: RunSpec, state: RunState, open_call: OpenCall) -> bool:
+def _may_run(spec: RunSpec, state: RunState, open_call: OpenCall, now: datetime) -> bool:
     """Say, at dispatch, whether a call may run now: it needs nobody, or what people approved still holds."""
     policy = spec.tool(open_call.call.name)
     if policy is None or policy.approval == "deny":
@@ -182,7 +192,7 @@ def _may_run(spec: RunSpec, state: RunState, open_call: OpenCall) -> bool:
     if open_call.status == "again":
         return True
     if open_call.status == "approved":
-        return still_holds(policy, open_call)
+        return still_holds(policy, open_call, now)
     return open_call.status == "proposed" and not is_asked(policy, state, open_call.call)
 
 

@@ -53,7 +53,7 @@ class Calls:
 
     async def _run(self, spec: RunSpec, call: Call) -> None:
         runs = next(entry.runs for entry in self._held.state.open_calls if entry.call.id == call.id)
-        result = await tools.run_call(spec, call, self._held.state.turn, runs)
+        result = await tools.run_call(spec, call, self._held.state, runs)
         del self._tasks[call.id]
         if isinstance(result, Failure):
             self._held.become(open_calls.put_back(self._held.state, call.id))

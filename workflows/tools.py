@@ -21,6 +21,7 @@ with workflow.unsafe.imports_passed_through():
     from core.lines import arguments_line
     from core.runs import RunSpec, ToolInput
     from core.settlement import unsettled
+    from core.state import RunState
     from core.tools import Call, ToolOutcome, ToolPolicy, Verified, verify_activity
     from workflows.failures import failure_of
     from workflows.policies import tool_retry
@@ -57,15 +58,15 @@ class _Work:
     repeatable: bool
 
 
-async def run_call(spec: RunSpec, call: Call, turn: int, runs: int) -> ToolFinished | Unsettled | Failure:
+async def run_call(spec: RunSpec, call: Call, state: RunState, runs: int) -> ToolFinished | Unsettled | Failure:
     """Run a tool, and return its result, or that nobody saw its end, or what a person has to mend first.
 
-    `runs` counts from 1 how often the call was dispatched.
+    `state` is that at dispatch; `runs` counts from 1 how often the call was dispatched.
     """
     policy = spec.tool(call.name)
     if policy is None:
         raise RuntimeError(f"call {call.id} of unknown tool {call.name} was dispatched")
-    begun = ToolInput(run=spec.run, opening=spec.opening, call=call, turn=turn)
+    begun = ToolInput(run=spec.run, opening=spec.opening, call=call, turn=state.turn)
     activity_id = call.id if runs == 1 else f"{call.id}-run-{runs}"
     once = policy.effect == "write"
     work = _Work(call.name, activity_id, begun, attempts=1 if once else policy.most_attempts, repeatable=not once)
@@ -83,9 +84,11 @@ async def run_call(spec: RunSpec, call: Call, turn: int, runs: int) -> ToolFinis
             if outcome.worker_lost:
                 grace = (policy.heartbeat or spec.heartbeat_timeout) + FROZEN
                 await workflow.sleep(grace, summary=f"{call.name}: its worker may only be frozen")
-            return unsettled(call, policy, outcome, workflow.now(), turn)
+            return unsettled(call, policy, outcome, workflow.now(), state.turn)
         outcome = ToolOutcome(content=failed_result(policy, outcome), failed=True)
-    return finished(call, policy, outcome, turn)
+    # What a tainted run reads on may be what strangers wrote, as an artifact.
+    strange = policy.untrusted or (state.tainted and policy.effect == "read")
+    return finished(call, outcome, state.turn, untrusted=strange)
 
 
 async def verify_call(spec: RunSpec, call: Call, turn: int) -> Verified | Failure:
@@ -101,7 +104,7 @@ async def verify_call(spec: RunSpec, call: Call, turn: int) -> Verified | Failur
     return found
 
 
-def finished(call: Call, policy: ToolPolicy, outcome: ToolOutcome, turn: int) -> ToolFinished:
+def finished(call: Call, outcome: ToolOutcome, turn: int, *, untrusted: bool) -> ToolFinished:
     """Return the entry of a call's result."""
     return ToolFinished(
         at=workflow.now(),
@@ -113,7 +116,7 @@ def finished(call: Call, policy: ToolPolicy, outcome: ToolOutcome, turn: int) ->
         artifacts=tuple(ref.model_copy(update={"preview": ""}) for ref in outcome.artifacts),
         attempts=outcome.attempt,
         seconds=outcome.seconds,
-        untrusted=policy.untrusted,
+        untrusted=untrusted,
     )
 
 

@@ -89,7 +89,10 @@ async def test_an_error_is_raised_with_its_verdict_and_harms_nothing_else(
     assert len(caught.value.message) < 5000
 
 
-@pytest.mark.parametrize("name", ["StoreUnavailable", "BlobMissing", "NotDone", "InputError", "TimedOut"])
+FOREIGN = ["StoreUnavailable", "BlobMissing", "NotDone", "InputError", "TimedOut", "NotFoundError"]
+
+
+@pytest.mark.parametrize("name", FOREIGN)
 async def test_an_error_of_a_library_is_never_taken_for_one_of_ours(calling: Calling, name: str) -> None:
     """The run would take a write for one that could not even begin, and start it again."""
     error = type(name, (Exception,), {"__module__": "somelib.errors"})("lost the connection")

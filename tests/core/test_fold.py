@@ -2,8 +2,8 @@
 
 from core.agents import Context, Limits
 from core.content import Content
-from core.entries import Compacted, Forked, Paused, Refused, Replied, Resumed, ToolFinished
-from core.fold import added, all_recorded, apply, carried
+from core.entries import Compacted, Forked, Paused, Raised, Refused, Replied, Resumed, ToolFinished
+from core.fold import added, all_recorded, apply, carried, opened
 from core.open_calls import put_back, started
 from core.runs import Continued
 from core.sizes import COMMIT_BYTES, first_part
@@ -64,6 +64,16 @@ def test_the_carried_state_is_at_most_32_kib() -> None:
     state = state.model_copy(update={"tail": (), "tail_bytes": 0})
     assert len(state.pending) == 10
     assert len(Continued(spec=spec(), state=state, generation=2).model_dump_json()) <= 32 * 1024
+
+
+def test_what_came_in_before_the_run_opened_counts() -> None:
+    """A pause or a raise that was sent while no worker was there holds when it opens, as its journal says."""
+    early = apply(RunState(), Paused(at=NOW, cause="person", why="by ana", by="ana"))
+    early = apply(early, Raised(at=NOW, turns=5, by="ana"))
+    state = opened(early, OPEN_STATE)
+    assert state.paused is not None
+    assert (state.raised.turns if state.raised else 0, state.phase, state.steps) == (5, "paused", 2)
+    assert [entry.kind for entry in state.tail] == ["paused", "raised"]
 
 
 def test_a_flood_of_refused_acts_does_not_fill_the_state() -> None:

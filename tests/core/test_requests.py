@@ -9,8 +9,20 @@ from pydantic import ValidationError
 from core.approvals import act_on
 from core.asking import Asking, RuleVerdict
 from core.content import Content
-from core.entries import ApprovalRequested, Decided, Entry, Expired, Refused, Reminded, ToolFinished
+from core.entries import (
+    ApprovalRequested,
+    Decided,
+    Entry,
+    Expired,
+    Paused,
+    Refused,
+    Reminded,
+    Settled,
+    ToolFinished,
+    Unsettled,
+)
 from core.fold import apply
+from core.open_calls import started
 from core.requests import digest_of, wake_at
 from core.runs import RunSpec
 from core.state import RunState
@@ -161,6 +173,51 @@ def test_allowed_for_the_run_it_is_not_asked_for_again() -> None:
     assert isinstance(next_step(run_of(known), state, NOW), RunCalls)
 
 
+def test_a_quorum_allows_a_tool_for_the_run_only_when_all_of_it_say_so() -> None:
+    """One person can't waive later quorums."""
+    state = asked(tool(needed=2))
+    state = taken(state, decide(state, "approve", "ben"))
+    assert taken(state, decide(state, "approve", "eve", scope="run")).allowed == ()
+    both = asked(tool(needed=2))
+    both = taken(both, decide(both, "approve", "ben", scope="run"))
+    assert taken(both, decide(both, "approve", "eve", scope="run")).allowed == ("pay",)
+
+
+def test_who_approved_may_still_reject() -> None:
+    """Whoever sees a mistake stops the call, as long as others have to approve it."""
+    state = asked(tool(needed=2))
+    state = taken(state, decide(state, "approve", "ben"))
+    assert not taken(state, decide(state, "reject", "ben")).pending
+
+
+def test_who_must_not_decide_must_give_a_name() -> None:
+    """Without one nobody could be excluded; that holds for settling a doubtful call, too."""
+    state = asked(tool(exclude_requester=True, approvers=["ana", "ben"]))
+    assert "say who you are" in str(decide(asked(tool(exclude_requester=True)), "approve"))
+    state = taken(state, decide(state, "approve", "ben"))
+    doubt = Unsettled(at=NOW, turn=1, call_id="t1c1", tool="pay", why="lost", asks=True)
+    state = apply(started(state, ["t1c1"]), doubt)
+    refused = act_on(state, "settle", b'{"settlement": "run_again", "by": "zoe"}', NOW)
+    assert isinstance(refused, Refused)
+    assert "zoe may not decide" in refused.why
+    assert isinstance(act_on(state, "settle", b'{"settlement": "run_again", "by": "ben"}', NOW), Settled)
+
+
+def test_what_was_approved_in_time_is_asked_for_again_when_it_could_not_run_until_the_deadline() -> None:
+    """A month in a pause makes another decision of it; deadlines do not wait for a pause."""
+    known = tool(expires=HOUR)
+    state = asked(known)
+    state = taken(state, decide(state, "approve", "ben"))
+    step = next_step(run_of(known), state, NOW + 30 * HOUR)
+    assert isinstance(step, Record)
+    assert isinstance(step.entry, ApprovalRequested)
+    paused = apply(asked(known), Paused(at=NOW, turn=1, cause="person", why="lunch"))
+    assert next_step(run_of(known), paused, NOW) == Wait(until=NOW + HOUR)
+    step = next_step(run_of(known), paused, NOW + HOUR)
+    assert isinstance(step, Record)
+    assert isinstance(step.entry, Expired)
+
+
 @pytest.mark.parametrize(("rule", "asks"), [("holds", True), ("not", False), ("unknown", True), (None, True)])
 def test_a_rule_that_can_not_be_told_asks(rule: RuleVerdict | None, asks: bool) -> None:
     """Only one that clearly does not hold lets the call run."""
@@ -205,6 +262,7 @@ def test_what_no_longer_fits_is_asked_for_again() -> None:
         ({"at_deadline": "escalate", "expires": 60}, "belong together"),
         ({"escalate_to": ["a"], "expires": 60}, "belong together"),
         ({"at_deadline": "escalate", "escalate_to": ["a"]}, "say when it expires"),
+        ({"mode": "auto", "when": "a > `1`"}, "nobody would be asked"),
         ({"needed": 0}, "greater than or equal to 1"),
         ({"mode": "maybe"}, "'auto', 'ask' or 'deny'"),
         ({"approver": ["a"]}, "Extra inputs"),

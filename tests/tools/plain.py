@@ -68,3 +68,13 @@ def write_and_wait(path: str, starts: str, *, context: ToolContext) -> str:
         starts: the file that gets a line at each start.
     """
     return str(wait_for_file(path, starts, context=context))
+
+
+@tool(effect="read", timeout=timedelta(seconds=30))
+def risky(*, dry: bool = False) -> str:
+    """Do it, or only say what would be done.
+
+    Args:
+        dry: whether nothing is done.
+    """
+    return "dry" if dry else "done"

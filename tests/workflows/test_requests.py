@@ -53,6 +53,16 @@ async def test_a_rule_asks_only_where_it_holds_or_can_not_be_told(
     assert (await running.result(handle)).calls == {"note": 3}
 
 
+async def test_a_rule_sees_what_the_tool_would_get(running: Running, model: FakeModel) -> None:
+    """An argument that is left out has its default, and can't get round the rule."""
+    model.replies = [calls(("risky", "{}"), ("risky", '{"dry": true}')), says("Done.")]
+    handle = await running.start(tools=["risky"], approval={"risky": Asking(when="dry == `false`")})
+    state = await running.until(handle, lambda state: state.phase == "awaiting_approval", "one waits")
+    assert [call.id for call in state.pending] == ["t1c1"]
+    await handle.signal("reject")
+    assert (await running.result(handle)).calls == {"risky": 1}
+
+
 async def test_two_people_must_approve_and_one_of_them_is_not_enough_twice(
     running: Running, model: FakeModel, tmp_path: Path
 ) -> None:

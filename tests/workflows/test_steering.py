@@ -9,6 +9,7 @@ from core.entries import Entry, Messaged, Paused, Refused, Resumed
 from core.ports import BlobStore
 from core.runs import RunResult
 from infra.settings import Settings
+from tests.entries import artifact
 from tests.running import FakeModel, Running, calls, says, worker_for
 
 ECHO = ("echo", '{"text": "a"}')
@@ -90,6 +91,18 @@ async def test_a_message_that_says_nothing_of_use_is_refused(
     assert why in state.recent[-1]
     await handle.signal("reject")
     assert (await running.result(handle)).outcome == "completed"
+
+
+async def test_a_message_that_can_not_be_read_is_told_as_such(running: Running, model: FakeModel) -> None:
+    """A reference to nothing wedges no run: the agent goes on and knows."""
+    model.replies = [calls(ECHO), says("Done.")]
+    handle = await running.start(tools=["echo"], approval={"echo": "ask"})
+    await running.until(handle, lambda state: bool(state.pending), "the call waits")
+    reference = {"artifact": artifact(7).model_dump(mode="json")}
+    await handle.signal("message", {"content": reference, "by": "ana"})
+    await handle.signal("approve")
+    assert (await running.result(handle)).outcome == "completed"
+    assert model.requests[-1].messages[-1].text.startswith("(A message of ana can't be read:")
 
 
 async def test_raised_limits_let_a_run_go_on_and_add_up(running: Running, model: FakeModel) -> None:
