@@ -8,11 +8,13 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
 
+AGAIN = "-again-"
+"""In the id of an activity that was started anew because its worker was lost: the same work once more."""
+
 ENDED = frozenset(
     {
         EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
         EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED,
-        EventType.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT,
         EventType.EVENT_TYPE_ACTIVITY_TASK_CANCELED,
     }
 )
@@ -48,7 +50,8 @@ def cost_of(history: WorkflowHistory) -> HistoryCost:
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             attributes = event.activity_task_scheduled_event_attributes
             names[event.event_id] = attributes.activity_type.name
-            cost.activities[attributes.activity_type.name] += 1
+            again = AGAIN in attributes.activity_id
+            (cost.retries if again else cost.activities)[attributes.activity_type.name] += 1
         elif event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_STARTED:
             started = event.activity_task_started_event_attributes
             cost.retries[names[started.scheduled_event_id]] += started.attempt - 1
