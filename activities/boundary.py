@@ -81,7 +81,7 @@ def as_failure(error: Exception) -> ApplicationError:
     | Temporal's `ApplicationError`, raised by a tool | as it says | as it says, else by the backoff |
     | anything else: a bug, or an error nobody thought of | yes | by the backoff, within the attempts of the policy |
 
-    A library's `StoreUnavailable` or `Timeout` is none of ours: it gets its module's name in front, so that a write
+    A library's `StoreUnavailable` or `NotFoundError` is not ours: it gets its module's name in front, so that a write
     that raised it is never taken for one that could not begin.
     """
     if isinstance(error, ApplicationError):

@@ -1,6 +1,6 @@
 """Reading and writing a conversation, for the activities that ask a model."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import structlog
 
@@ -20,15 +20,15 @@ async def read_texts(artifacts: Artifacts, refs: Iterable[ArtifactRef]) -> dict[
     return {ref.sha256: await artifacts.read_text(Content(artifact=ref)) for ref in refs}
 
 
-async def read_messages(artifacts: Artifacts, entries: Iterable[Entry]) -> dict[str, str]:
-    """Return the texts of long messages, by SHA-256; of one that can't be read, that it can't.
+async def read_messages(artifacts: Artifacts, entries: Iterable[Entry], wanted: Container[str]) -> dict[str, str]:
+    """Return the texts of those long messages that are wanted, by SHA-256; of one that can't be read, that it can't.
 
     Raises:
         StoreUnavailable, StoreRefused: by their own verdict.
     """
     texts: dict[str, str] = {}
     for entry in entries:
-        if entry.kind == "messaged" and (ref := entry.text.artifact) is not None:
+        if entry.kind == "messaged" and (ref := entry.text.artifact) is not None and ref.sha256 in wanted:
             try:
                 texts[ref.sha256] = await artifacts.read_text(entry.text)
             except (BlobMissing, BlobCorrupt, InputError) as error:

@@ -84,9 +84,9 @@ class ModelActivities:
         started = configuration_of(entries)
         model, context = started.model, started.agent.context
         known = self._known.get(run_id)
-        messages = await read_messages(artifacts, entries)
-        wanted = full_texts(entries, model, context, known)
-        texts = messages | await read_texts(artifacts, (ref for ref in wanted if ref.sha256 not in messages))
+        wanted = {ref.sha256: ref for ref in full_texts(entries, model, context, known)}
+        texts = await read_messages(artifacts, entries, wanted)
+        texts |= await read_texts(artifacts, (ref for sha256, ref in wanted.items() if sha256 not in texts))
         known = learnt(entries, texts, model, context, known)
         self._known.put(run_id, known)
         # Made without checks: its parts were checked, and there are many.

@@ -41,7 +41,6 @@ class Signature:
         strangers = sorted(set(described) - set(parameters))
         if strangers:
             raise WrongDeclaration(f"the Args section describes {', '.join(strangers)}, which are no parameters")
-        self.takes_context = CONTEXT in hints and CONTEXT in inspect.signature(function).parameters
         self._names = tuple(parameters)
         self._model = _argument_model(function.__name__, parameters, hints, described)
         self.schema = _schema(self._model)

@@ -1,7 +1,5 @@
 """What people do to a run, by signals, on the real server."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -14,20 +12,6 @@ from core.ports import BlobStore
 from infra.settings import Settings
 from tests.fakes import BrokenBlobStore
 from tests.running import FakeModel, Running, calls, says, worker_for
-
-
-@pytest.fixture
-def model() -> FakeModel:
-    """A model whose replies the test sets."""
-    return FakeModel([])
-
-
-@pytest.fixture
-async def running(client: Client, tested: Settings, blobs: BlobStore, model: FakeModel) -> AsyncIterator[Running]:
-    """A worker with that model."""
-    async with worker_for(client, tested, blobs, model) as running:
-        yield running
-
 
 NOTE = ("note", '{"path": "PATH", "text": "hello"}')
 
