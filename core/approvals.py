@@ -26,6 +26,7 @@ from core.entries import (
 )
 from core.frozen import Frozen
 from core.requests import is_stranger, may_not_decide
+from core.signing import Signable, Signatures, unsigned
 from core.state import TAIL_HARD_BYTES, CallStatus, OpenCall, RunState
 from core.wording import fault
 
@@ -38,11 +39,10 @@ ACT_BYTES = 16 * 1024
 """Longest act that is read."""
 
 
-class Act(Frozen):
+class Act(Signable):
     """What a person sends. All of it may be left out: `id` when only one call waits."""
 
     id: str = Field(default="", max_length=100)
-    by: str = Field(default="", max_length=200)
     reason: str = Field(default="", max_length=4000)
     scope: DecisionScope = "once"
     """For `approve`: `run` lets the tool run for the rest of the run without asking again."""
@@ -85,8 +85,11 @@ EXAMPLES: dict[ActName, str] = {
 Taken = Decided | Answered | Settled | Messaged | Paused | Raised | Resumed | Refused
 
 
-def act_on(state: RunState, name: ActName, raw: bytes, now: datetime) -> Taken:
-    """Read a person's act and return what comes of it: the decision, or why it is refused."""
+def act_on(state: RunState, name: ActName, raw: bytes, now: datetime, signatures: Signatures | None = None) -> Taken:
+    """Read a person's act and return what comes of it: the decision, or why it is refused.
+
+    Without `signatures` nothing that must be signed counts.
+    """
     act = read_act(raw, EXAMPLES[name])
     if isinstance(act, str):
         return _refused(state, name, act, now)
@@ -105,7 +108,7 @@ def act_on(state: RunState, name: ActName, raw: bytes, now: datetime) -> Taken:
         case "resume":
             return Resumed(at=now, turn=state.turn, by=act.by)
         case "approve" | "reject" | "settle" | "answer":
-            return _on_call(state, name, act, now)
+            return _on_call(state, name, act, now, signatures)
 
 
 def _messaged(state: RunState, act: Act, now: datetime) -> Messaged | Refused:
@@ -152,16 +155,21 @@ WAITS_AS: dict[CallStatus, tuple[str, str]] = {
 """How that is said, and which acts end it."""
 
 
-def _on_call(state: RunState, name: ActName, act: Act, now: datetime) -> Decided | Answered | Settled | Refused:
+def _on_call(
+    state: RunState, name: ActName, act: Act, now: datetime, signatures: Signatures | None
+) -> Decided | Answered | Settled | Refused:
     call_id = _which(state, act.id, WAITS_FOR.get(name, "awaiting_approval"))
     if isinstance(call_id, Refusal):
         return _refused(state, name, call_id.why, now)
     open_call = next(entry for entry in state.open_calls if entry.call.id == call_id)
     if name == "settle":
         why = is_stranger(open_call, act.by)
-        return _refused(state, name, why, now) if why else _settled(state, act, call_id, now)
-    if why := may_not_decide(open_call, act.by, act.digest, now, approves=name == "approve"):
+    else:
+        why = may_not_decide(open_call, act.by, act.digest, now, approves=name == "approve")
+    if why := why or unsigned(open_call, name, act, now, signatures):
         return _refused(state, name, why, now)
+    if name == "settle":
+        return _settled(state, act, call_id, now)
     if name == "answer":
         return _answered(state, act, open_call, now)
     return Decided(
@@ -173,6 +181,7 @@ def _on_call(state: RunState, name: ActName, act: Act, now: datetime) -> Decided
         reason=one_line(act.reason, 1000),
         scope=act.scope if name == "approve" else "once",
         digest=open_call.request.digest if open_call.request else "",
+        signature=act.signature if open_call.request and open_call.request.keys else "",
     )
 
 

@@ -10,18 +10,22 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from core.frozen import Sparse
+from core.public_keys import read_key
 
 Approval = Literal["auto", "ask", "deny"]
 RuleVerdict = Literal["holds", "not", "unknown"]
 Deadline = Literal["reject", "escalate"]
 
 REASON_CHARACTERS = 300
+NAME_CHARACTERS = 200
+"""Longest name of somebody who decides: that of an act's `by`."""
 
 
 class Asking(Sparse):
@@ -36,6 +40,8 @@ class Asking(Sparse):
     """Whether a person is asked once the run has cost more than this; a cost that is not known counts as more."""
     approvers: tuple[str, ...] = ()
     """Who may decide, by name; empty: anybody."""
+    keys: dict[str, str] = Field(default_factory=dict, max_length=50)
+    """Public keys of approvers, by name: then only what they signed counts. `approvers` left out: whoever has one."""
     needed: int = Field(default=1, ge=1, le=20)
     """How many different people must approve; one who rejects decides alone."""
     exclude_requester: bool = False
@@ -57,6 +63,37 @@ class Asking(Sparse):
     @classmethod
     def _one_word(cls, value: Any) -> Any:
         return {"mode": value} if isinstance(value, str) else value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _who_has_a_key_decides(cls, value: Any) -> Any:
+        """Fill in approvers; who is only asked after the deadline is none of them, unless there is nobody else."""
+        if not isinstance(value, Mapping) or not isinstance(keys := value.get("keys"), Mapping):
+            return value
+        later = value.get("escalate_to") or ()
+        first = [name for name in keys if not isinstance(later, list | tuple) or name not in later]
+        return value if value.get("approvers") else {**value, "approvers": tuple(first or keys)}
+
+    @model_validator(mode="after")
+    def _keys_fit(self) -> "Asking":
+        deciders = dict.fromkeys((*self.approvers, *self.escalate_to))
+        if not self.keys:
+            return self
+        owners: dict[bytes, str] = {}
+        for name, text in self.keys.items():
+            if not 0 < len(name) <= NAME_CHARACTERS:
+                raise ValueError(f"keys: a name has 1 to {NAME_CHARACTERS} characters")
+            try:
+                other = owners.setdefault(read_key(text), name)
+            except ValueError as error:
+                raise ValueError(f"the key of {name} {error}") from None
+            if other != name:
+                raise ValueError(f"{other} and {name} have the same key: each needs their own")
+        if without := [name for name in deciders if name not in self.keys]:
+            raise ValueError(f"there is no key of {', '.join(without)}: with keys, everybody who may decide needs one")
+        if strangers := [name for name in self.keys if name not in deciders]:
+            raise ValueError(f"there are keys of {', '.join(strangers)}, who may not decide: name them as approvers")
+        return self
 
     @model_validator(mode="after")
     def _can_be_met(self) -> "Asking":

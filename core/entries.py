@@ -127,6 +127,8 @@ class ApprovalRequested(Sparse, EntryBase):
     risk: str = ""
     approvers: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    keys: dict[str, str] = Field(default_factory=dict)
+    """Public keys of those who may decide, by name; when there are any, only what they signed counts."""
     needed: int = 1
     expires_at: AwareDatetime | None = None
     remind_at: AwareDatetime | None = None
@@ -176,6 +178,8 @@ class Decided(EntryBase):
     """`run`: the tool may run for the rest of the run without being asked for."""
     digest: str = ""
     """Of what was decided on."""
+    signature: str = Field(default="", exclude_if=lambda value: not value)
+    """Checked, where the request has keys; it counts once."""
 
 
 class Unsettled(EntryBase):

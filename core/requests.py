@@ -8,7 +8,7 @@ import hashlib
 import json
 from datetime import datetime
 
-from core.asking import request_digest
+from core.asking import Asking, request_digest
 from core.content import inline
 from core.entries import Answered, ApprovalRequested, Decided, Entry, Expired, Reminded, ToolFinished, utc
 from core.open_calls import change
@@ -20,6 +20,8 @@ OfRequest = ApprovalRequested | Answered | Reminded | Expired | Decided
 OPTIONS = 20
 OPTION_CHARACTERS = 100
 """More and longer options of a question are not kept: then any answer is taken."""
+SPENT_KEPT = 50
+"""So many used signatures of one call are known: each was made by somebody who may decide."""
 WAITS: frozenset[CallStatus] = frozenset({"awaiting_approval", "awaiting_answer"})
 
 
@@ -46,6 +48,7 @@ def request(spec: RunSpec, policy: ToolPolicy, call: Call, now: datetime, turn: 
         risk=asking.risk,
         approvers=asking.approvers,
         excluded=(spec.by,) if asking.exclude_requester and spec.by else (),
+        keys=_keys(asking, asking.approvers),
         needed=asking.needed,
         question=policy.served_by == "workflow",
         options=_options(call) if policy.served_by == "workflow" else (),
@@ -102,6 +105,11 @@ def may_not_decide(open_call: OpenCall, by: str, digest: str, now: datetime, *, 
     return ""
 
 
+def _keys(asking: Asking, names: tuple[str, ...]) -> dict[str, str]:
+    """Return the keys of those who may decide."""
+    return {name: key for name, key in asking.keys.items() if name in names}
+
+
 def _options(call: Call) -> tuple[str, ...]:
     """Return the answers that a question allows; empty: any."""
     try:
@@ -141,7 +149,8 @@ def still_holds(policy: ToolPolicy, open_call: OpenCall, now: datetime) -> bool:
     enough = anonymous or len(approvals) >= asked.needed
     same = asked.digest in {"", digest_of(policy, open_call.call)}
     in_time = asked.expires_at is None or now < asked.expires_at
-    return same and in_time and enough and all(decision.approved for decision in open_call.decisions)
+    signed = not asked.keys or all(decision.signature for decision in open_call.decisions)
+    return same and in_time and enough and signed and all(decision.approved for decision in open_call.decisions)
 
 
 def digest_of(policy: ToolPolicy, call: Call) -> str:
@@ -183,7 +192,8 @@ def _decided(state: RunState, entry: Decided) -> RunState:
         status = "rejected"
     elif sum(decision.approved for decision in decisions) >= needed:
         status = "approved"
-    after = change(state, entry.call_id, status=status, decisions=decisions)
+    spent = (*open_call.spent, *filter(None, (entry.signature,)))[-SPENT_KEPT:]
+    after = change(state, entry.call_id, status=status, decisions=decisions, spent=spent)
     for_run = all(decision.scope == "run" for decision in decisions)
     if for_run and status == "approved" and open_call.call.name not in state.allowed:
         return after.model_copy(update={"allowed": (*state.allowed, open_call.call.name)})
@@ -207,6 +217,7 @@ def _after_deadline(policy: ToolPolicy, open_call: OpenCall, now: datetime, turn
                 "at": now,
                 "turn": turn,
                 "approvers": asking.escalate_to,
+                "keys": _keys(asking, asking.escalate_to),
                 "expires_at": now + asking.expires,
                 "remind_at": now + asking.remind if asking.remind else None,
                 "escalated": True,

@@ -80,6 +80,8 @@ class OpenCall(Sparse):
     answer: Answered | None = None
     decisions: tuple[Decided, ...] = ()
     """What people have said to the request so far."""
+    spent: tuple[str, ...] = ()
+    """Signatures that have counted: also when what they said was taken back, they do not count again."""
     runs: int = 0
     """How often it was dispatched: more than once only when it was settled that it had not taken effect."""
     unsettled: Unsettled | None = None

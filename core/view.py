@@ -4,9 +4,11 @@ import json
 import shlex
 from datetime import datetime
 
+from pydantic import Field
+
 from core.chat import Usage
 from core.content import ArtifactRef, Content, cut, one_line
-from core.entries import Outcome
+from core.entries import Outcome, RunRef
 from core.frozen import Frozen
 from core.journal import Head
 from core.lines import readable_arguments, summary
@@ -14,6 +16,7 @@ from core.runs import RunSpec
 from core.state import OpenCall, Phase, RunState, TakenAct
 
 COMMAND = "python starter.py"
+SIGNING = "--by NAME --sign-with FILE"
 
 DETAILS_BYTES = 12 * 1024
 """Longest text for the Temporal UI."""
@@ -34,6 +37,8 @@ class PendingCall(Frozen):
     needed: int = 1
     approvers: tuple[str, ...] = ()
     """Who may decide; empty: anybody."""
+    keys: dict[str, str] = Field(default_factory=dict)
+    """Their public keys; when there are any, only signed decisions count (`core.signing`)."""
     approved_by: tuple[str, ...] = ()
     expires_at: datetime | None = None
     question: bool = False
@@ -47,6 +52,8 @@ class StateView(Frozen):
 
     agent: str
     model: str
+    run: RunRef | None = None
+    """Which run it is, also when it went on in other Temporal runs; None until it has opened."""
     phase: Phase
     turn: int
     pending: tuple[PendingCall, ...]
@@ -85,6 +92,7 @@ def state_view(spec: RunSpec | None, state: RunState) -> StateView:
     return StateView(
         agent=spec.agent if spec else "",
         model=spec.model if spec else "",
+        run=spec.run if spec else None,
         phase=state.phase,
         turn=state.turn,
         pending=tuple(_pending(entry) for entry in state.pending),
@@ -165,38 +173,52 @@ def _waiting(entry: OpenCall, workflow_id: str) -> str:
     if entry.status == "awaiting_answer":
         return _question(entry, run, asked, whole)
     terms = "".join(f"- {_code(text)}\n" for text in conditions(_pending(entry)))
+    by_signal = (
+        "send signal `approve` or `reject` with\n\n"
+        f"```json\n{json.dumps({'id': call.id, 'by': 'your name', 'reason': 'why'})}\n```\n\nor "
+    )
     return (
         f"### Waits for approval: {call.name} ({call.id}){asked}\n\n{terms}\n"
         f"```\n{_fenced(_shown_arguments(call.arguments))}\n```\n\n"
-        f"{whole}To decide, send signal `approve` or `reject` with\n\n"
-        f"```json\n{json.dumps({'id': call.id, 'by': 'your name', 'reason': 'why'})}\n```\n\n"
-        f"or type\n\n```\n{COMMAND} approve {run} {call.id}\n```"
+        f"{whole}To decide, {'' if _signs(entry) else by_signal}"
+        f"type\n\n```\n{COMMAND} approve {run} {call.id}{_signs(entry)}\n```"
     )
 
 
 def _question(entry: OpenCall, run: str, asked: str, whole: str) -> str:
     call = entry.call
     terms = "".join(f"- {_code(text)}\n" for text in conditions(_pending(entry)))
+    by_signal = (
+        "send signal `answer` with\n\n"
+        f"```json\n{json.dumps({'id': call.id, 'text': 'the answer', 'by': 'your name'})}\n```\n\nor "
+    )
     return (
         f"### Waits for an answer ({call.id}){asked}\n\n{terms}\n"
         f"```\n{_fenced(_shown_arguments(call.arguments))}\n```\n\n"
-        f"{whole}To answer, send signal `answer` with\n\n"
-        f"```json\n{json.dumps({'id': call.id, 'text': 'the answer', 'by': 'your name'})}\n```\n\n"
-        f"or type\n\n```\n{COMMAND} answer {run} 'the answer'\n```"
+        f"{whole}To answer, {'' if _signs(entry) else by_signal}"
+        f"type\n\n```\n{COMMAND} answer {run} 'the answer'{_signs(entry)}\n```"
     )
 
 
 def _doubtful(entry: OpenCall, run: str, asked: str, whole: str) -> str:
     call = entry.call
     why = one_line(entry.unsettled.why, 600) if entry.unsettled else ""
-    ways = "\n".join(f"{COMMAND} settle {run} {call.id} --{way}" for way in ("done", "run-again", "give-up"))
+    options = ("done", "run-again", "give-up")
+    ways = "\n".join(f"{COMMAND} settle {run} {call.id} --{option}{_signs(entry)}" for option in options)
+    by_signal = (
+        "send signal `settle` with `done`, `run_again` or `give_up`:\n\n"
+        f"```json\n{json.dumps({'id': call.id, 'settlement': 'done', 'by': 'your name', 'reason': 'why'})}\n```\n\nor "
+    )
     return (
         f"### Waits to be settled: did {call.name} ({call.id}) take effect?{asked}\n\n{_fenced(why)}\n\n"
         f"```\n{_fenced(_shown_arguments(call.arguments))}\n```\n\n"
-        f"{whole}Look where it would show, then send signal `settle` with `done`, `run_again` or `give_up`:\n\n"
-        f"```json\n{json.dumps({'id': call.id, 'settlement': 'done', 'by': 'your name', 'reason': 'why'})}\n```\n\n"
-        f"or type one of\n\n```\n{ways}\n```"
+        f"{whole}Look where it would show, then {'' if _signs(entry) else by_signal}type one of\n\n```\n{ways}\n```"
     )
+
+
+def _signs(entry: OpenCall) -> str:
+    """Return what a command needs besides, where only signed decisions count; else nothing."""
+    return f" {SIGNING}" if entry.request and entry.request.keys else ""
 
 
 def _shown_arguments(arguments: Content) -> str:
@@ -204,12 +226,18 @@ def _shown_arguments(arguments: Content) -> str:
 
 
 def _pending(entry: OpenCall) -> PendingCall:
-    if entry.status == "awaiting_settlement":
-        doubt = entry.unsettled.why if entry.unsettled else "its end was not seen"
-        return PendingCall(
-            id=entry.call.id, tool=entry.call.name, arguments=entry.call.arguments, asked_at=entry.asked_at, doubt=doubt
-        )
     asked = entry.request
+    if entry.status == "awaiting_settlement":
+        return PendingCall(
+            id=entry.call.id,
+            tool=entry.call.name,
+            arguments=entry.call.arguments,
+            asked_at=entry.asked_at,
+            digest=asked.digest if asked else "",
+            approvers=asked.approvers if asked else (),
+            keys=asked.keys if asked else {},
+            doubt=entry.unsettled.why if entry.unsettled else "its end was not seen",
+        )
     return PendingCall(
         id=entry.call.id,
         tool=entry.call.name,
@@ -221,6 +249,7 @@ def _pending(entry: OpenCall) -> PendingCall:
         digest=asked.digest if asked else "",
         needed=asked.needed if asked else 1,
         approvers=asked.approvers if asked else (),
+        keys=asked.keys if asked else {},
         approved_by=tuple(decision.by for decision in entry.decisions),
         expires_at=asked.expires_at if asked else None,
     )
@@ -231,6 +260,8 @@ def conditions(pending: PendingCall) -> list[str]:
     said = [pending.reason, f"risk: {pending.risk}" if pending.risk else ""]
     if pending.approvers:
         said.append(f"may decide: {', '.join(pending.approvers)}")
+    if pending.keys:
+        said.append("only signed decisions count (--sign-with FILE)")
     if pending.needed > 1:
         by = f" (so far: {', '.join(pending.approved_by)})" if pending.approved_by else ""
         said.append(f"needs {pending.needed} different people{by}")

@@ -13,7 +13,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from core.approvals import ACT_NAMES, ActName, Answer, act_on
+    from core.approvals import ACT_NAMES, ActName, Answer
     from core.content import one_line
     from core.entries import Refused
     from core.runs import Continued, Position, RunResult
@@ -22,6 +22,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.answers import answer, check
     from workflows.dispatch import NOTHING, read_input, total, total_run
     from workflows.run import Run
+    from workflows.signatures import taken_by
 
 
 @workflow.defn(name="Agent")
@@ -225,4 +226,4 @@ class Agent:
 
     def _act(self, name: ActName, act: RawValue) -> None:
         self._run.signals += 1
-        self._run.apply(act_on(self._run.state, name, act.payload.data, workflow.now()))
+        self._run.apply(taken_by(self._run, name, act))

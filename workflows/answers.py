@@ -5,9 +5,10 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from core.approvals import ActName, Answer, act_on
+    from core.approvals import ActName, Answer
     from core.entries import Refused
     from workflows.run import Run
+    from workflows.signatures import taken_by
 
 REFUSED = "ActRefused"
 """The type of the error that an update fails with which is not taken; its message says why."""
@@ -21,7 +22,7 @@ def check(run: Run, name: ActName, act: RawValue) -> None:
     """
     if run.leaving:
         raise ApplicationError("the run goes on in a new Temporal run right now; send it again", type="SendAgain")
-    taken = act_on(run.state, name, act.payload.data, workflow.now())
+    taken = taken_by(run, name, act)
     if isinstance(taken, Refused):
         raise ApplicationError(f"cannot {name}: {taken.why}", type=REFUSED)
 
@@ -33,7 +34,7 @@ def answer(run: Run, name: ActName, act: RawValue) -> Answer:
         ApplicationError: another act was faster, and this one is refused now; that is recorded.
     """
     run.accepted()
-    taken = act_on(run.state, name, act.payload.data, workflow.now())
+    taken = taken_by(run, name, act)
     run.apply(taken)
     if isinstance(taken, Refused):
         raise ApplicationError(f"cannot {name}: {taken.why}", type=REFUSED)

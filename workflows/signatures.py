@@ -1,0 +1,27 @@
+"""What a run makes of people's acts, and how it checks signatures: by Ed25519, which says the same each time."""
+
+from temporalio import workflow
+from temporalio.common import RawValue
+
+with workflow.unsafe.imports_passed_through():
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    from core.approvals import ActName, Taken, act_on
+    from core.signing import Signatures
+    from workflows.run import Run
+
+
+def taken_by(run: Run, name: ActName, act: RawValue) -> Taken:
+    """Return what comes of a person's act now: the decision, or why it is refused. Changes nothing, never raises."""
+    signatures = Signatures(run=run.spec.run, verify=is_signed_by) if run.spec is not None else None
+    return act_on(run.state, name, act.payload.data, workflow.now(), signatures)
+
+
+def is_signed_by(key: bytes, message: bytes, signature: bytes) -> bool:
+    """Say whether the owner of a public key signed a message. Never raises."""
+    try:
+        Ed25519PublicKey.from_public_bytes(key).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
