@@ -18,6 +18,7 @@ from infra.deciding_commands import deciding
 from infra.display import Display
 from infra.exits import EXIT_CODES, FAILED
 from infra.forks import ForkWish
+from infra.key_commands import keys
 from infra.options import (
     AttachOption,
     FollowOption,
@@ -127,6 +128,7 @@ def config(*, as_json: JsonOption = False) -> int:
 
 app.add_typer(deciding)
 app.add_typer(reading)
+app.add_typer(keys)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from core.approvals import ActName
+from core.approvals import Act, ActName
 from core.content import Content, clean, fits_inline
 from core.entries import DecisionScope, Settlement
 from core.errors import InputError
@@ -30,6 +30,7 @@ from infra.reports import outcome_of, report_run, show_outcome, write_artifact
 from infra.runs import Runs
 from infra.selection import Phase, selection
 from infra.settings import Settings, describe
+from infra.signing_keys import SigningWish, load_signer
 from infra.store import find_artifact, opened_storage, save
 from infra.temporal import connect
 from infra.watch import follow
@@ -97,10 +98,11 @@ async def decide_on(  # noqa: PLR0913 - each is an option of the command
     by: str | None,
     reason: str,
     scope: DecisionScope = "once",
+    sign: SigningWish | None = None,
 ) -> int:
     """Send a person's act and say what came of it; `by` None is the user's name."""
     act = make_act(call=call, by=user_name() if by is None else by, reason=reason, scope=scope)
-    return _show_decision(display, await decide(await _runs(client_settings()), run, name, act))
+    return await _decide(display, run, name, act, sign)
 
 
 async def settle_call(  # noqa: PLR0913 - each is an option of the command
@@ -112,6 +114,7 @@ async def settle_call(  # noqa: PLR0913 - each is an option of the command
     by: str | None,
     reason: str,
     result: str,
+    sign: SigningWish | None = None,
 ) -> int:
     """Send what a person says of a call whose end nobody saw; exactly one settlement is chosen.
 
@@ -123,20 +126,22 @@ async def settle_call(  # noqa: PLR0913 - each is an option of the command
         raise InputError("say what became of the call: exactly one of --done, --run-again and --give-up")
     act = make_act(call=call, by=user_name() if by is None else by, reason=reason)
     act = with_settlement(act, settlements[0], result)
-    return _show_decision(display, await decide(await _runs(client_settings()), run, "settle", act))
+    return await _decide(display, run, "settle", act, sign)
 
 
 async def raise_limits(display: Display, run: str, *, turns: int, tokens: int, cost_usd: float, by: str | None) -> int:
     """Raise the limits of a run."""
     act = with_budget(make_act(by=user_name() if by is None else by), turns, tokens, cost_usd)
-    return _show_decision(display, await decide(await _runs(client_settings()), run, "raise_budget", act))
+    return await _decide(display, run, "raise_budget", act)
 
 
-async def answer_question(display: Display, run: str, text: str, *, call: str, by: str | None) -> int:
+async def answer_question(
+    display: Display, run: str, text: str, *, call: str, by: str | None, sign: SigningWish | None = None
+) -> int:
     """Answer a question of the agent's; `-` reads the answer from standard input."""
     act = make_act(call=call, by=user_name() if by is None else by)
     act = with_answer(act, sys.stdin.read() if text == "-" else text)
-    return _show_decision(display, await decide(await _runs(client_settings()), run, "answer", act))
+    return await _decide(display, run, "answer", act, sign)
 
 
 async def tell_agent(display: Display, run: str, text: str, *, by: str | None) -> int:
@@ -259,6 +264,12 @@ async def _watch(display: Display, settings: Settings, runs: Runs, run: str) -> 
     if not display.as_json:
         show_outcome(display, ending, await outcome_of(settings, ending))
     return exit_code_of(ending.run.status)
+
+
+async def _decide(display: Display, run: str, name: ActName, act: Act, sign: SigningWish | None = None) -> int:
+    settings = client_settings()
+    signer = load_signer(sign, settings.key_passphrase) if sign is not None else None
+    return _show_decision(display, await decide(await _runs(settings), run, name, act, signer))
 
 
 def _show_decision(display: Display, decision: Decision) -> int:

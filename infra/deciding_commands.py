@@ -1,5 +1,6 @@
 """Commands of `starter.py` by which people decide: what waits, what they say to it, and how they steer a run."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,8 +8,17 @@ import typer
 from core.entries import DecisionScope, Settlement
 from infra import client
 from infra.display import Display
-from infra.options import ByOption, CallArgument, JsonOption, RunArgument
+from infra.options import (
+    SIGNED_FOR,
+    ByOption,
+    CallArgument,
+    JsonOption,
+    RunArgument,
+    SignedForOption,
+    SignOption,
+)
 from infra.process import finish
+from infra.signing_keys import SigningWish
 
 deciding = typer.Typer()
 
@@ -26,33 +36,40 @@ def inbox(
 
 
 @deciding.command()
-def approve(
+def approve(  # noqa: PLR0913 - what a person may say of a call
     run: RunArgument,
     call: CallArgument = "",
     *,
     by: ByOption = None,
     reason: Annotated[str, typer.Option(help="Why; kept with the decision.")] = "",
     for_run: Annotated[bool, typer.Option("--for-run", help="Let the tool run for the rest of the run, too.")] = False,
+    sign_with: SignOption = None,
+    signed_for: SignedForOption = SIGNED_FOR,
     as_json: JsonOption = False,
 ) -> int:
     """Let a call that waits for approval run, exactly as state shows it."""
     display = Display(as_json=as_json)
     scope: DecisionScope = "run" if for_run else "once"
-    return finish(display, client.decide_on(display, run, "approve", call=call, by=by, reason=reason, scope=scope))
+    sign = _signing(sign_with, signed_for)
+    work = client.decide_on(display, run, "approve", call=call, by=by, reason=reason, scope=scope, sign=sign)
+    return finish(display, work)
 
 
 @deciding.command()
-def reject(
+def reject(  # noqa: PLR0913 - as approve
     run: RunArgument,
     call: CallArgument = "",
     *,
     reason: Annotated[str, typer.Option(help="Why; the agent is told.")],
     by: ByOption = None,
+    sign_with: SignOption = None,
+    signed_for: SignedForOption = SIGNED_FOR,
     as_json: JsonOption = False,
 ) -> int:
     """Refuse a call that waits for approval; the agent goes on and knows the reason."""
     display = Display(as_json=as_json)
-    return finish(display, client.decide_on(display, run, "reject", call=call, by=by, reason=reason))
+    sign = _signing(sign_with, signed_for)
+    return finish(display, client.decide_on(display, run, "reject", call=call, by=by, reason=reason, sign=sign))
 
 
 @deciding.command()
@@ -66,27 +83,33 @@ def settle(  # noqa: PLR0913 - what a person may say of a call
     result: Annotated[str, typer.Option(help="With --done: what it returned, as the agent shall read it.")] = "",
     by: ByOption = None,
     reason: Annotated[str, typer.Option(help="Why, or how you know; kept with the decision.")] = "",
+    sign_with: SignOption = None,
+    signed_for: SignedForOption = SIGNED_FOR,
     as_json: JsonOption = False,
 ) -> int:
     """Say what became of a call whose end nobody saw; look first where its effect would show."""
     display = Display(as_json=as_json)
     chosen: dict[Settlement, bool] = {"done": done, "run_again": run_again, "give_up": give_up}
-    said = client.settle_call(display, run, chosen, call=call, by=by, reason=reason, result=result)
+    sign = _signing(sign_with, signed_for)
+    said = client.settle_call(display, run, chosen, call=call, by=by, reason=reason, result=result, sign=sign)
     return finish(display, said)
 
 
 @deciding.command()
-def answer(
+def answer(  # noqa: PLR0913 - as approve
     run: RunArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer; - reads standard input.")],
     call: CallArgument = "",
     *,
     by: ByOption = None,
+    sign_with: SignOption = None,
+    signed_for: SignedForOption = SIGNED_FOR,
     as_json: JsonOption = False,
 ) -> int:
     """Answer a question that the agent has asked."""
     display = Display(as_json=as_json)
-    return finish(display, client.answer_question(display, run, text, call=call, by=by))
+    sign = _signing(sign_with, signed_for)
+    return finish(display, client.answer_question(display, run, text, call=call, by=by, sign=sign))
 
 
 @deciding.command()
@@ -143,3 +166,7 @@ def cancel(run: RunArgument, *, as_json: JsonOption = False) -> int:
     """Stop a run: its tools are stopped, its journal is closed properly."""
     display = Display(as_json=as_json)
     return finish(display, client.cancel_run(display, run))
+
+
+def _signing(file: Path | None, lasts: str) -> SigningWish | None:
+    return SigningWish(file=file, lasts=lasts) if file is not None else None

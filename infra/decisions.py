@@ -26,6 +26,7 @@ from core.frozen import Frozen
 from core.view import StateView
 from core.wording import fault
 from infra.runs import NoWorker, RunNotFound, Runs
+from infra.signing_keys import Signer
 from infra.temporal import ServerUnavailable
 
 PATIENCE = timedelta(seconds=5)
@@ -121,16 +122,21 @@ def with_settlement(act: Act, settlement: Settlement, result: str) -> Act:
         raise InputError(f"result {fault(error.errors()[0])}; make it shorter") from None
 
 
-async def decide(runs: Runs, run: str, name: ActName, act: Act) -> Decision:
+async def decide(runs: Runs, run: str, name: ActName, act: Act, signer: Signer | None = None) -> Decision:
     """Send an act and wait for its effect, a few seconds at most. Without a worker it is kept and applied later.
+
+    A signer signs it for what waits now.
 
     Raises:
         ActRefused: the run is closed, can't move, or refuses; says why.
-        RunNotFound, ServerUnavailable, InputError: as `Runs`; nothing was sent.
+        NoWorker: it is to be signed, and no worker says what waits; nothing was sent.
+        RunNotFound, ServerUnavailable, InputError: as `Runs`, or the signature would not count; nothing was sent.
     """
     await _require_open(runs, run)
-    before = await _state(runs, run)
+    before = await (_state(runs, run) if signer is None else runs.state(run))
     act = _named(before, name, act)
+    if signer is not None and before is not None:
+        act = signer.sign(before, name, act)
     try:
         await runs.send(run, name, act)
     except RunNotFound:

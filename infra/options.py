@@ -9,6 +9,16 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="Id of the run."
 CallArgument = Annotated[str, typer.Argument(metavar="[CALL]", help="Which call; not needed when only one waits.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Write JSON to stdout, for scripts.")]
 ByOption = Annotated[str | None, typer.Option("--by", help="Who decides; the user's name when left out.")]
+SignOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--sign-with", metavar="FILE", help="Sign it with this private key, where the policy has its other half."
+    ),
+]
+SignedForOption = Annotated[
+    str, typer.Option("--signed-for", metavar="TIME", help="How long the signature counts: 90s, 10m, 2h, 3d.")
+]
+SIGNED_FOR = "10m"
 FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Watch the run until it ends.")]
 RunIdOption = Annotated[str, typer.Option("--run-id", help="Which run, when several had the id; else the newest.")]
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write to this file instead.")]

@@ -101,6 +101,9 @@ class Settings(BaseSettings):
     )
     secrets_dir: Path | None = None
 
+    # Of the starter: the passphrase of the private keys that people sign their decisions with.
+    key_passphrase: SecretStr | None = None
+
     # How fast a dead worker is noticed: in a tool, between steps, and on its own queue.
     heartbeat_timeout: Seconds = timedelta(seconds=10)
     workflow_task_timeout: Seconds = timedelta(seconds=10)

@@ -18,7 +18,6 @@ from core.fold import apply
 from core.open_calls import change, started
 from core.public_keys import write_key
 from core.requests import still_holds
-from core.runs import RunSpec
 from core.signing import Subject, signed_bytes
 from core.state import RunState
 from core.steps import Record, RunCalls, next_step
@@ -40,14 +39,9 @@ def tool(name: str = "pay", **asking: Any) -> ToolPolicy:
 def asked(known: ToolPolicy, state: RunState | None = None) -> RunState:
     """A run that waits for people, by the rules."""
     state = state or apply(OPEN_STATE, reply(1, call("t1c1", known.name, '{"amount": 5}')))
-    step = next_step(spec_of(known), state, NOW)
+    step = next_step(spec(known), state, NOW)
     assert isinstance(step, Record), step
     return apply(state, step.entry)
-
-
-def spec_of(known: ToolPolicy) -> RunSpec:
-    """A run with this tool."""
-    return spec(known)
 
 
 def waiting(state: RunState) -> PendingCall:
@@ -71,7 +65,7 @@ def test_what_was_signed_by_who_may_decide_counts() -> None:
     decided = sent(state, act)
     assert isinstance(decided, Decided)
     assert (decided.by, decided.approved, decided.signature) == ("ben", True, act.signature)
-    assert isinstance(next_step(spec_of(known), apply(state, decided), NOW), RunCalls)
+    assert isinstance(next_step(spec(known), apply(state, decided), NOW), RunCalls)
 
 
 @pytest.mark.parametrize("name", ["approve", "reject"])
@@ -176,7 +170,7 @@ def test_a_signature_does_not_fit_a_request_that_is_made_anew() -> None:
     state = asked(known)
     old = signed(Act(by="ben"), waiting(state), lasts=3 * HOUR)
     approved = apply(state, sent(state, old))
-    step = next_step(spec_of(known), approved, NOW + 2 * HOUR)
+    step = next_step(spec(known), approved, NOW + 2 * HOUR)
     assert isinstance(step, Record)
     renewed = apply(approved, step.entry)
     assert waiting(renewed).digest == waiting(state).digest
@@ -291,7 +285,7 @@ def test_a_quorum_is_of_signatures() -> None:
     assert "its signature is not kim's" in sent(state, signed(Act(by="kim"), waiting(state), key="ben"))
     assert "only signed decisions" in sent(state, Act(by="kim"))
     state = apply(state, sent(state, signed(Act(by="kim"), waiting(state))))
-    assert isinstance(next_step(spec_of(known), state, NOW), RunCalls)
+    assert isinstance(next_step(spec(known), state, NOW), RunCalls)
 
 
 def test_at_dispatch_a_decision_without_signature_does_not_hold() -> None:
@@ -300,7 +294,7 @@ def test_at_dispatch_a_decision_without_signature_does_not_hold() -> None:
     state = asked(known)
     state = apply(state, Decided(at=NOW, turn=1, call_id="t1c1", approved=True, by="ben"))
     assert not still_holds(known, state.open_calls[0], NOW)
-    step = next_step(spec_of(known), state, NOW)
+    step = next_step(spec(known), state, NOW)
     assert isinstance(step, Record)
     assert step.entry.kind == "approval_requested"
 
@@ -311,7 +305,7 @@ def test_after_the_deadline_the_keys_of_the_others_count() -> None:
     state = asked(known)
     assert waiting(state).keys == keys("ben")
     for _ in range(2):
-        step = next_step(spec_of(known), state, NOW + HOUR)
+        step = next_step(spec(known), state, NOW + HOUR)
         assert isinstance(step, Record)
         state = apply(state, step.entry)
     assert waiting(state).keys == keys("boss")
