@@ -1,10 +1,12 @@
 """What people do to a run from the client, and what they are told came of it."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 
+from core.asking import Asking
 from core.errors import InputError
 from core.runs import RunResult
 from infra.decisions import ActRefused, decide, make_act, stop
@@ -113,3 +115,18 @@ def test_an_act_that_is_too_long_is_refused() -> None:
     """Nothing is sent that the run would refuse anyway."""
     with pytest.raises(InputError, match="make it shorter"):
         make_act(reason="x" * 5000)
+
+
+async def test_a_decision_is_signed_with_the_key_that_was_made(
+    asking: Running, starter: Starter, tmp_path: Path
+) -> None:
+    """`keygen` prints the line for the agent's file; what is not signed is refused, and says how it would count."""
+    made = (await starter("keygen", str(tmp_path / "ann.pem"), "--name", "Ann", "--json")).json()
+    policy = Asking(keys={made["name"]: made["public_key"]})
+    handle = await asking.start(tools=["publish"], approval={"publish": policy})
+    await asking.until(handle, lambda state: len(state.pending) == 2, "both wait")
+    bare = await starter("approve", handle.id, "t1c1", "--by", "Ann")
+    assert (bare.code, "only signed decisions on t1c1 count" in bare.err) == (4, True)
+    signed = await starter("approve", handle.id, "t1c1", "--by", "Ann", "--sign-with", made["file"])
+    assert (signed.code, signed.out) == (0, "approved t1c1\n")
+    await handle.cancel()
