@@ -21,6 +21,7 @@ from core.content import PREVIEW_BYTES, Content, clean, cut, one_line
 from core.entries import Entry, Replied
 from core.known import KnownPrompts
 from core.lines import readable_arguments
+from core.outline import Outline
 from core.ports import ChatModel
 from core.prompt import configuration_of, full_texts, instructions, learnt, prompt, tool_tokens
 from core.runs import Asked, AskInput
@@ -61,13 +62,14 @@ class ModelActivities:
         scope = ask.run.scope
         artifacts = self._storage.artifacts(scope)
         entries = [*await self._storage.journal(scope).entries(ask.head), *ask.tail]
+        outline = self._known.get(ask.run.run_id).outline.of(entries)
         request = await self._request(entries, artifacts, ask.run.run_id)
         began = time.monotonic()
         reply = await self._model.reply(request)
         seconds = time.monotonic() - began
-        replied = await self._recorded(reply, ask.turn, request.model, artifacts, entries)
+        replied = await self._recorded(reply, ask.turn, request.model, artifacts, outline)
         prompt_tokens = reply.usage.input_tokens or len(request.model_dump_json()) // TOKEN_BYTES
-        prompt_tokens = max(0, prompt_tokens - tool_tokens(configuration_of(entries)))
+        prompt_tokens = max(0, prompt_tokens - tool_tokens(configuration_of(entries, outline)))
         replied = replied.model_copy(update={"seconds": round(seconds, 3), "prompt_tokens": prompt_tokens})
         log.info(
             "model replied",
@@ -81,9 +83,9 @@ class ModelActivities:
         return Asked(reply=replied, head=head)
 
     async def _request(self, entries: Sequence[Entry], artifacts: Artifacts, run_id: str) -> ChatRequest:
-        started = configuration_of(entries)
-        model, context = started.model, started.agent.context
         known = self._known.get(run_id)
+        started = configuration_of(entries, known.outline)
+        model, context = started.model, started.agent.context
         wanted = {ref.sha256: ref for ref in full_texts(entries, model, context, known)}
         texts = await read_messages(artifacts, entries, wanted)
         texts |= await read_texts(artifacts, (ref for sha256, ref in wanted.items() if sha256 not in texts))
@@ -96,18 +98,18 @@ class ModelActivities:
             messages=prompt(entries, texts, model, context, known),
             tools=tuple(tool.definition for tool in started.tools),
             max_output_tokens=started.agent.limits.output_tokens,
-            replies=sum(entry.kind == "replied" for entry in entries),
+            replies=known.outline.replies,
         )
 
     async def _recorded(
-        self, reply: ChatReply, turn: int, model: str, artifacts: Artifacts, entries: Sequence[Entry]
+        self, reply: ChatReply, turn: int, model: str, artifacts: Artifacts, outline: Outline
     ) -> Replied:
         text = reply.text
         if len(reply.calls) > CALLS:
             text += f"\n({len(reply.calls) - CALLS} calls left out: at most {CALLS} in one reply)"
         proposed = reply.calls[:CALLS]
-        own_ids = not _provider_ids_can_stay(reply.calls, entries)
-        asking = configuration_of(entries).agent.approval
+        own_ids = not _provider_ids_can_stay(reply.calls, outline)
+        asking = outline.opening.agent.approval if outline.opening else {}
         calls: list[Call] = []
         inline_bytes = 0
         for number, call in enumerate(proposed, start=1):
@@ -164,10 +166,9 @@ def _previewed(content: Content, arguments: str) -> Content:
     return Content(artifact=content.artifact.model_copy(update={"preview": preview}))
 
 
-def _provider_ids_can_stay(calls: Sequence[ProposedCall], entries: Sequence[Entry]) -> bool:
+def _provider_ids_can_stay(calls: Sequence[ProposedCall], outline: Outline) -> bool:
     """Say whether the provider's call ids are usable: there, short, and new in this conversation."""
     ids = [call.id for call in calls]
     if not all(0 < len(call_id) <= PROVIDER_ID_CHARACTERS and call_id.isascii() for call_id in ids):
         return False
-    used = {call.provider_id for entry in entries if entry.kind == "replied" for call in entry.calls}
-    return len(set(ids)) == len(ids) and used.isdisjoint(ids)
+    return len(set(ids)) == len(ids) and outline.provider_ids.isdisjoint(ids)

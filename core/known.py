@@ -14,9 +14,11 @@ from core.chat import AssistantMessage, Message
 from core.content import ArtifactRef
 from core.entries import Entry, Forked
 from core.exchanges import last_starts
-from core.messages import Texts, word_for_word
+from core.messages import Texts, joined, word_for_word
+from core.outline import NOTHING_OUTLINED, Outline
 
 KNOWN_BYTES = 32 * 1024 * 1024
+KNOWN_RUNS = 500
 
 
 class Known(NamedTuple):
@@ -24,9 +26,14 @@ class Known(NamedTuple):
 
     model: str = ""
     attached: tuple[ArtifactRef, ...] = ()
+    named: tuple[ArtifactRef, ...] = ()
+    """The files that the prompt has named after these entries."""
     entries: tuple[Entry, ...] = ()
     messages: tuple[Message, ...] = ()
+    """Joined where roles must alternate."""
     size_bytes: int = 0
+    outline: Outline = NOTHING_OUTLINED
+    """Of the whole conversation, also of what is not sent any more."""
 
     def covers(self, entries: Sequence[Entry], model: str, attached: Sequence[ArtifactRef]) -> int:
         """Return how many of the entries, from the first on, the messages are of: all that are known, or 0."""
@@ -53,20 +60,24 @@ def known_after(
     """
     last = next(iter(last_starts(entries, 1)), 0)
     done = known.covers(entries[:last], model, attached)
-    fresh = tuple(word_for_word(entries[done:last], texts, model, attached_after(entries[:done], attached)))
+    before = known.messages if done else ()
+    named = known.named if done else tuple(attached)
+    fresh = tuple(word_for_word(entries[done:last], texts, model, named))
     return Known(
         model=model,
         attached=tuple(attached),
         entries=tuple(entries[:last]),
-        messages=(*known.messages, *fresh) if done else fresh,
+        messages=(*before[:-1], *joined([*before[-1:], *fresh])),
+        named=named_after(entries[done:last], named),
         size_bytes=(known.size_bytes if done else 0) + sum(map(_size_bytes, fresh)),
+        outline=known.outline,
     )
 
 
-def attached_after(entries: Iterable[Entry], attached: Sequence[ArtifactRef]) -> list[ArtifactRef]:
+def named_after(entries: Iterable[Entry], named: Sequence[ArtifactRef]) -> tuple[ArtifactRef, ...]:
     """Return the files that the prompt has named after these entries: a fork may have attached further ones."""
     forks = (entry for entry in entries if entry.kind == "forked" and isinstance(entry, Forked))
-    return [*attached, *(ref for fork in forks for ref in fork.attachments)]
+    return (*named, *(ref for fork in forks for ref in fork.attachments))
 
 
 def _size_bytes(message: Message) -> int:
@@ -75,10 +86,11 @@ def _size_bytes(message: Message) -> int:
 
 
 class KnownPrompts:
-    """What is known of the runs that this worker asked for last, bounded in bytes. Not for several threads."""
+    """What is known of the runs that this worker asked for last, bounded in bytes and runs. Not for several threads."""
 
-    def __init__(self, limit_bytes: int = KNOWN_BYTES) -> None:
+    def __init__(self, limit_bytes: int = KNOWN_BYTES, limit_runs: int = KNOWN_RUNS) -> None:
         self._limit_bytes = limit_bytes
+        self._limit_runs = limit_runs
         self._known: OrderedDict[str, Known] = OrderedDict()
         self._size_bytes = 0
 
@@ -90,5 +102,5 @@ class KnownPrompts:
         """Keep what is known now; what was not asked for longest goes."""
         self._size_bytes += known.size_bytes - self._known.pop(run_id, UNKNOWN).size_bytes
         self._known[run_id] = known
-        while self._size_bytes > self._limit_bytes:
+        while self._size_bytes > self._limit_bytes or len(self._known) > self._limit_runs:
             self._size_bytes -= self._known.popitem(last=False)[1].size_bytes

@@ -82,8 +82,16 @@ def own_words(entries: Iterable[Entry], model: str) -> Iterator[Content]:
                 yield entry.native
 
 
-def in_turns(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Let roles alternate, as some providers want: user messages in a row are one, and none ends with the model."""
+def in_turns(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Let the model have the next turn: it is asked, not made to continue its own words. For joined messages."""
+    return (*messages, UserMessage(text=GO_ON)) if isinstance(messages[-1], AssistantMessage) else tuple(messages)
+
+
+def joined(messages: Iterable[Message]) -> list[Message]:
+    """Let roles alternate, as some providers want: user messages in a row are one, and the model is told to go on.
+
+    What is joined may be joined with more: only neighbours matter.
+    """
     merged: list[Message] = []
     for message in messages:
         last = merged[-1] if merged else None
@@ -93,9 +101,7 @@ def in_turns(messages: Iterable[Message]) -> tuple[Message, ...]:
                 continue
             merged.append(UserMessage(text=GO_ON))
         merged.append(message)
-    if isinstance(merged[-1], AssistantMessage):
-        merged.append(UserMessage(text=GO_ON))  # a model is asked, not made to continue its own words
-    return tuple(merged)
+    return merged
 
 
 def message_tokens(messages: Iterable[Message]) -> int:

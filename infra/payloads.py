@@ -6,7 +6,7 @@ content rule; what gets past it by a fault is an error here, the same everywhere
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from temporalio.api.common.v1 import Payload
 from temporalio.contrib.pydantic import PydanticPayloadConverter
@@ -21,7 +21,19 @@ PAYLOAD_BYTES = 1024 * 1024
 
 
 class BoundedPayloadConverter(PydanticPayloadConverter):
-    """Pydantic's converter, which refuses what Temporal would choke on."""
+    """Pydantic's converter, which refuses what Temporal would choke on. There is one: the SDK wants one a task."""
+
+    _only: ClassVar[Self | None] = None
+
+    def __new__(cls) -> Self:
+        """Return the one there is."""
+        if cls._only is None:
+            cls._only = super().__new__(cls)
+            PydanticPayloadConverter.__init__(cls._only)
+        return cls._only
+
+    def __init__(self) -> None:
+        """Leave it as it was made, with all that it has learnt of types."""
 
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
         """Encode values.

@@ -1,4 +1,4 @@
-"""The sandbox of workflow code, in which a query never puts a run ahead of its history.
+"""The sandbox of workflow code, in which a query never puts a run ahead of its history, and payloads cost little.
 
 A query that waits while no worker lives is given, when one comes, the history as it is by then: with events that no
 workflow task has taken in yet, such as a tool's timeout. The SDK applies them to answer, keeps the run as it is then,
@@ -7,6 +7,9 @@ events at once, signals first, may come to other commands, and then the run is s
 
 So a run that has applied events of no task answers queries, but fails its next task on purpose: Temporal gives that out
 again at once, to a run that is replayed from its history. It costs some milliseconds, and shows as one failed task.
+
+And the SDK asks the sandbox for every payload, three times, in which context it is encoded: by code that is compiled
+and run inside. Our converter uses no context and stores nothing outside (`infra.payloads`): the answer is known.
 """
 
 from collections.abc import Callable
@@ -14,6 +17,7 @@ from collections.abc import Callable
 import structlog
 from temporalio.bridge.proto.workflow_activation import WorkflowActivation
 from temporalio.bridge.proto.workflow_completion import WorkflowActivationCompletion
+from temporalio.converter import StorageDriverStoreContext
 from temporalio.worker import WorkflowInstance, WorkflowInstanceDetails
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
@@ -32,7 +36,19 @@ class CarefulWorkflowRunner(SandboxedWorkflowRunner):
         """Create a run in its sandbox."""
         instance = super().create_instance(det)
         instance.activate = Careful(instance.activate)  # type: ignore[method-assign]  # the rest is the SDK's
+        instance.get_serialization_context = _no_context  # type: ignore[method-assign]  # as above
+        instance.get_external_store_context = _no_store  # type: ignore[method-assign]  # as above
         return instance
+
+
+def _no_context(command_info: object) -> None:
+    """Return that no context is used."""
+
+
+def _no_store(command_info: object) -> StorageDriverStoreContext:
+    """Return that nothing is stored outside, whatever the command."""
+    del command_info
+    return StorageDriverStoreContext(target=None)
 
 
 class Careful:

@@ -10,8 +10,10 @@ from core.agents import Context, Limits
 from core.chat import AssistantMessage, Message, ToolMessage, UserMessage
 from core.content import ArtifactRef, Content, inline
 from core.entries import Compacted, Decided, Entry, Forked, Messaged, Paused, Refused, Replied, Resumed, Started, Told
+from core.exchanges import last_compaction, opened_with, starts
 from core.known import UNKNOWN, KnownPrompts
 from core.messages import GO_ON, NO_RESULT, message_tokens
+from core.outline import NOTHING_OUTLINED
 from core.prompt import full_texts, instructions, learnt, prompt, prompt_tokens
 from tests.entries import NOW, RUN, artifact, call, finished, reply, started
 
@@ -227,6 +229,26 @@ def test_messages_of_older_exchanges_are_not_made_again() -> None:
     assert learnt(_talk(6), {}, MODEL, ALL, known).messages[: len(known.messages)] == known.messages
     assert known.covers(_talk(6), MODEL, ()) == len(known.entries)
     assert known.covers(_talk(6), "offline", ()) == known.covers(_talk(2), MODEL, ()) == 0
+
+
+@given(journals(), journals())
+def test_an_outline_that_grew_is_that_of_the_whole(entries: list[Entry], others: list[Entry]) -> None:
+    """Whatever it was of before: entries that are not a continuation are looked at anew."""
+    grown = NOTHING_OUTLINED.of(others)
+    for count in range(1, len(entries) + 1):
+        grown = grown.of(entries[:count])
+    assert grown == NOTHING_OUTLINED.of(entries)
+    assert grown.opening == opened_with(entries)
+    assert grown.compacted == last_compaction(entries)
+    assert grown.replies == len(starts(entries))
+
+
+def test_what_is_known_is_bounded_in_runs() -> None:
+    """A worker that has served many short runs keeps the last ones."""
+    kept = KnownPrompts(limit_runs=2)
+    for run_id in "abc":
+        kept.put(run_id, learnt(_talk(1), {}, MODEL, ALL, UNKNOWN))
+    assert [kept.get(run_id) != UNKNOWN for run_id in "abc"] == [False, True, True]
 
 
 def test_what_is_known_is_bounded_in_bytes() -> None:
