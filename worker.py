@@ -25,6 +25,7 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.compaction import CompactionActivities
+from activities.edits import EditActivities
 from activities.journal import JournalActivities
 from activities.model import ModelActivities
 from activities.printing import route_prints
@@ -73,6 +74,7 @@ def build_worker(client: Client, settings: Settings, blobs: BlobStore, model: Ch
             journal.close_run,
             asking.ask_model,
             compaction.compact,
+            EditActivities(storage, toolbox).check_arguments,
             *calls.activities(),
             *calls.verifying(),
         ],

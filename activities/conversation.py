@@ -5,10 +5,11 @@ from collections.abc import Container, Iterable
 import structlog
 
 from core.artifacts import Artifacts
-from core.content import ArtifactRef, Content
+from core.content import PREVIEW_BYTES, ArtifactRef, Content, cut
 from core.entries import Entry, RunRef, size_bytes
 from core.errors import BlobCorrupt, BlobMissing, InputError, StoreRefused, StoreUnavailable
 from core.journal import Head
+from core.lines import readable_arguments
 from core.steps import TAIL_BYTES, TAIL_ENTRIES
 from core.storage import Storage
 
@@ -50,3 +51,11 @@ async def committed(storage: Storage, run: RunRef, head: Head, tail: tuple[Entry
     except (StoreUnavailable, StoreRefused) as error:
         log.warning("journal not written yet; the newest entry is kept in the run's state", error=str(error))
         return None
+
+
+def readable_preview(content: Content, arguments: str) -> Content:
+    """Let the preview of long arguments be their beginning as people read it: who approves sees what would run."""
+    if content.artifact is None:
+        return content
+    preview = cut(readable_arguments(arguments), PREVIEW_BYTES)
+    return Content(artifact=content.artifact.model_copy(update={"preview": preview}))

@@ -12,15 +12,14 @@ import structlog
 from temporalio import activity
 
 from activities.boundary import bordered
-from activities.conversation import committed, read_messages, read_texts
+from activities.conversation import committed, read_messages, read_texts, readable_preview
 from activities.rules import verdict
 from activities.toolbox import Toolbox
 from core.artifacts import Artifacts
 from core.chat import ChatReply, ChatRequest, ProposedCall
-from core.content import PREVIEW_BYTES, Content, clean, cut, one_line
+from core.content import Content, clean, one_line
 from core.entries import Entry, Replied
 from core.known import KnownPrompts
-from core.lines import readable_arguments
 from core.outline import Outline
 from core.ports import ChatModel
 from core.prompt import configuration_of, full_texts, instructions, learnt, prompt, tool_tokens
@@ -147,7 +146,7 @@ class ModelActivities:
             id=call_id,
             provider_id=call.id,
             name=name,
-            arguments=_previewed(content, arguments),
+            arguments=readable_preview(content, arguments),
             problem=self._problem(name, arguments, is_cut=reply.stop_reason == "length"),
         )
 
@@ -156,14 +155,6 @@ class ModelActivities:
         if is_cut:
             return "your reply was cut at the output limit, so the arguments may be incomplete; call again, shorter"
         return self._toolbox.problem(name, arguments) if name in self._toolbox.names else None
-
-
-def _previewed(content: Content, arguments: str) -> Content:
-    """Let the preview of long arguments be their beginning as people read it: who approves sees what would run."""
-    if content.artifact is None:
-        return content
-    preview = cut(readable_arguments(arguments), PREVIEW_BYTES)
-    return Content(artifact=content.artifact.model_copy(update={"preview": preview}))
 
 
 def _provider_ids_can_stay(calls: Sequence[ProposedCall], outline: Outline) -> bool:

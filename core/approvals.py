@@ -6,83 +6,45 @@ what can't be carried out becomes a `Refused` entry with the reason, and changes
 
 import json
 from datetime import datetime
-from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
+from core.acts import EXAMPLES, Act, ActName, read_act
 from core.content import Content, clean, fits_inline, inline, one_line
 from core.entries import (
     Answered,
     Decided,
-    DecisionScope,
+    Edited,
     Messaged,
     Paused,
     Raised,
     Refused,
     Resumed,
+    Revoked,
     Settled,
-    Settlement,
     utc,
 )
 from core.frozen import Frozen
-from core.requests import is_stranger, may_not_decide
-from core.signing import Signable, Signatures, unsigned
+from core.patterns import unusable
+from core.requests import is_revocable, is_stranger, may_not_decide
+from core.signing import Signatures, unsigned
 from core.state import TAIL_HARD_BYTES, CallStatus, OpenCall, RunState
-from core.wording import fault
 
-ActName = Literal["approve", "reject", "settle", "answer", "message", "pause", "raise_budget", "resume"]
-ACT_NAMES: tuple[ActName, ...] = ("approve", "reject", "settle", "answer", "message", "pause", "raise_budget", "resume")
 MESSAGE_BYTES = 1024 * 1024
-"""Longest message to an agent, by way of the blob store."""
-
-ACT_BYTES = 16 * 1024
-"""Longest act that is read."""
-
-
-class Act(Signable):
-    """What a person sends. All of it may be left out: `id` when only one call waits."""
-
-    id: str = Field(default="", max_length=100)
-    reason: str = Field(default="", max_length=4000)
-    scope: DecisionScope = "once"
-    """For `approve`: `run` lets the tool run for the rest of the run without asking again."""
-    digest: str = Field(default="", max_length=64)
-    """For `approve` and `reject`: the digest of what the person saw, or its beginning; another one is refused."""
-    settlement: Settlement | None = None
-    """For `settle`: what became of the call."""
-    result: str = Field(default="", max_length=4000)
-    """For `settle` with `done`: what the call returned, as the model shall read it."""
-    text: str = Field(default="", max_length=4000)
-    """For `message`: what the agent is told before it is asked again. For `answer`: the answer."""
-    content: Content | None = None
-    """For `message`, instead of `text`: one that is too long to be sent, as an artifact of the run's scope."""
-    turns: int = Field(default=0, ge=0, le=100_000)
-    """For `raise_budget`: by how many turns, tokens and dollars the limits are raised."""
-    tokens: int = Field(default=0, ge=0, le=10**12)
-    cost_usd: float = Field(default=0, ge=0, le=10**6, allow_inf_nan=False)
-    expected_version: int | None = None
-    """The version of the state that the person saw; the act is refused when the run has moved on. None: any."""
+"""Longest message to an agent, and longest edited arguments, by way of the blob store."""
 
 
 class Answer(Frozen):
     """What an update is answered with: what came of the act, and the version of the state after it."""
 
     version: int
-    entry: Decided | Answered | Settled | Messaged | Paused | Raised | Resumed = Field(discriminator="kind")
+    entry: Decided | Edited | Revoked | Answered | Settled | Messaged | Paused | Raised | Resumed = Field(
+        discriminator="kind"
+    )
 
 
-EXAMPLES: dict[ActName, str] = {
-    "approve": '{"id": "t3c1", "by": "you", "reason": "why"}',
-    "reject": '{"id": "t3c1", "by": "you", "reason": "why"}',
-    "settle": '{"id": "t3c1", "settlement": "done" or "run_again" or "give_up", "by": "you"}',
-    "answer": '{"id": "t3c1", "text": "the answer", "by": "you"}',
-    "message": '{"text": "what the agent shall know", "by": "you"}',
-    "pause": '{"by": "you", "reason": "why"}',
-    "raise_budget": '{"turns": 20, "tokens": 100000, "cost_usd": 2.5, "by": "you"}',
-    "resume": '{"by": "you"}',
-}
-
-Taken = Decided | Answered | Settled | Messaged | Paused | Raised | Resumed | Refused
+Taken = Decided | Edited | Revoked | Answered | Settled | Messaged | Paused | Raised | Resumed | Refused
+OnCall = Decided | Edited | Answered | Settled | Refused
 
 
 def act_on(state: RunState, name: ActName, raw: bytes, now: datetime, signatures: Signatures | None = None) -> Taken:
@@ -107,6 +69,8 @@ def act_on(state: RunState, name: ActName, raw: bytes, now: datetime, signatures
             return _refused(state, name, f"the run is not paused, it is {state.phase}", now)
         case "resume":
             return Resumed(at=now, turn=state.turn, by=act.by)
+        case "revoke":
+            return _revoked(state, act, now, signatures)
         case "approve" | "reject" | "settle" | "answer":
             return _on_call(state, name, act, now, signatures)
 
@@ -118,13 +82,17 @@ def _messaged(state: RunState, act: Act, now: datetime) -> Messaged | Refused:
         return _refused(state, "message", f"the run has ended: it is {state.outcome}", now)
     if state.tail_bytes > TAIL_HARD_BYTES:
         return _refused(state, "message", "too much has come in that is not written yet; send it again later", now)
-    if act.content is not None and (act.content.artifact is None or act.content.artifact.size_bytes > MESSAGE_BYTES):
+    if act.content is not None and not _is_artifact(act.content):
         return _refused(state, "message", f"its content is no artifact of at most {MESSAGE_BYTES} bytes", now)
     if act.content is None and not one_line(act.text):
         return _refused(state, "message", f"it is empty; send {EXAMPLES['message']}", now)
     if act.content is None and not fits_inline(text):
         return _refused(state, "message", "it is too long for a signal; starter.py message takes any length", now)
     return Messaged(at=now, turn=state.turn, by=act.by, text=act.content or Content(text=text))
+
+
+def _is_artifact(content: Content) -> bool:
+    return content.artifact is not None and content.artifact.size_bytes <= MESSAGE_BYTES
 
 
 def _paused(state: RunState, act: Act, now: datetime) -> Paused | Refused:
@@ -155,9 +123,7 @@ WAITS_AS: dict[CallStatus, tuple[str, str]] = {
 """How that is said, and which acts end it."""
 
 
-def _on_call(
-    state: RunState, name: ActName, act: Act, now: datetime, signatures: Signatures | None
-) -> Decided | Answered | Settled | Refused:
+def _on_call(state: RunState, name: ActName, act: Act, now: datetime, signatures: Signatures | None) -> OnCall:
     call_id = _which(state, act.id, WAITS_FOR.get(name, "awaiting_approval"))
     if isinstance(call_id, Refusal):
         return _refused(state, name, call_id.why, now)
@@ -172,17 +138,84 @@ def _on_call(
         return _settled(state, act, call_id, now)
     if name == "answer":
         return _answered(state, act, open_call, now)
+    if name == "approve" and (act.arguments is not None or act.content is not None):
+        return _edited(state, act, open_call, now)
+    return _decided(state, name, act, open_call, now)
+
+
+def _decided(state: RunState, name: ActName, act: Act, open_call: OpenCall, now: datetime) -> Decided | Refused:
+    if act.tool:
+        return _refused(state, name, f"a call's tool can't be changed ({one_line(act.tool)}); leave tool out", now)
+    if act.only and (name != "approve" or act.scope != "run"):
+        return _refused(state, name, "a pattern (only) is for approving with scope run", now)
+    if why := unusable(act.only):
+        return _refused(state, name, why, now)
     return Decided(
         at=now,
         turn=state.turn,
-        call_id=call_id,
+        call_id=open_call.call.id,
         approved=name == "approve",
         by=act.by,
         reason=one_line(act.reason, 1000),
         scope=act.scope if name == "approve" else "once",
+        only=act.only,
         digest=open_call.request.digest if open_call.request else "",
-        signature=act.signature if open_call.request and open_call.request.keys else "",
+        signature=_counted(act, open_call),
     )
+
+
+def _edited(state: RunState, act: Act, open_call: OpenCall, now: datetime) -> Edited | Refused:
+    """Take other arguments for a call; whether its tool takes them is checked next, where the tool is known."""
+    if act.tool:
+        return _refused(state, "approve", f"a call's tool can't be changed ({one_line(act.tool)}); reject it", now)
+    if act.scope == "run" or act.only:
+        return _refused(state, "approve", "changed arguments are for one call; leave scope and only out", now)
+    if act.arguments is not None and act.content is not None:
+        return _refused(state, "approve", "it has both arguments and content; leave one out", now)
+    if act.content is not None and not _is_artifact(act.content):
+        return _refused(state, "approve", f"its content is no artifact of at most {MESSAGE_BYTES} bytes", now)
+    try:
+        text = clean(json.dumps(act.arguments, ensure_ascii=False))
+    except RecursionError:
+        return _refused(state, "approve", "its arguments are nested too deeply", now)
+    if act.content is None and not fits_inline(text):
+        return _refused(state, "approve", "its arguments are too long for a signal; starter.py takes any length", now)
+    return Edited(
+        at=now,
+        turn=state.turn,
+        call_id=open_call.call.id,
+        arguments=act.content or Content(text=text),
+        by=act.by,
+        reason=one_line(act.reason, 1000),
+        digest=open_call.request.digest if open_call.request else "",
+        signature=_counted(act, open_call),
+    )
+
+
+def _counted(act: Act, open_call: OpenCall) -> str:
+    """Return the signature that was checked; it counts once."""
+    return act.signature if open_call.request and open_call.request.keys else ""
+
+
+def _revoked(state: RunState, act: Act, now: datetime, signatures: Signatures | None) -> Revoked | Refused:
+    """Take back what was approved and has not begun; that makes a run stricter, never laxer."""
+    revoked = Revoked(at=now, turn=state.turn, by=act.by, reason=one_line(act.reason, 1000))
+    if act.tool:
+        if act.tool in state.allowed or any(act.tool == allowance.tool for allowance in state.allowances):
+            return revoked.model_copy(update={"tool": act.tool})
+        allowed = ", ".join({*state.allowed, *(allowance.tool for allowance in state.allowances)}) or "none"
+        return _refused(state, "revoke", f"{one_line(act.tool)} is not allowed for the run; allowed: {allowed}", now)
+    revocable = {each.call.id: each for each in state.open_calls if is_revocable(each)}
+    call_id = act.id or (next(iter(revocable)) if len(revocable) == 1 else "")
+    if call_id not in revocable:
+        begun = next((each.status for each in state.open_calls if each.call.id == call_id), "")
+        why = f"{one_line(call_id, 100)} is {begun or 'not there'}" if call_id else "name one, or a tool"
+        listed = ", ".join(revocable) or "none"
+        return _refused(state, "revoke", f"{why}; approved and not begun: {listed}", now)
+    open_call = revocable[call_id]
+    if why := is_stranger(open_call, act.by) or unsigned(open_call, "revoke", act, now, signatures):
+        return _refused(state, "revoke", why, now)
+    return revoked.model_copy(update={"call_id": call_id, "signature": _counted(act, open_call)})
 
 
 def _answered(state: RunState, act: Act, open_call: OpenCall, now: datetime) -> Answered | Refused:
@@ -210,25 +243,6 @@ def _settled(state: RunState, act: Act, call_id: str, now: datetime) -> Settled 
     )
 
 
-def read_act(raw: bytes, example: str = EXAMPLES["approve"]) -> Act | str:
-    """Read raw JSON as an act, or say what is wrong with it. Nothing at all is an act without particulars."""
-    if len(raw) > ACT_BYTES:
-        return f"{len(raw)} bytes are too long; at most {ACT_BYTES}"
-    try:
-        value = json.loads(raw.decode() or "null")
-    except (ValueError, RecursionError):
-        return f"it is no JSON; send {example}"
-    if value is None:
-        return Act()
-    if isinstance(value, str):
-        value = {"id": value}
-    try:
-        return Act.model_validate(value)
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'it'} {fault(e)}" for e in error.errors()[:3])
-        return f"{clean(problems)}; send {example}"
-
-
 class Refusal(Frozen):
     """Why an act can't be carried out."""
 
@@ -249,21 +263,23 @@ def _which(state: RunState, call_id: str, status: CallStatus) -> str | Refusal:
         return Refusal(why=f"{other} does not wait {wanted}; send {WAITS_AS[others[other]][1]}")
     if not waiting:
         what = f"{one_line(call_id, 100)} does not wait" if call_id else "nothing waits"
-        return Refusal(why=f"{what} {wanted}{_decided(state, call_id)}; the run is {state.phase}")
+        return Refusal(why=f"{what} {wanted}{_before(state, call_id)}; the run is {state.phase}")
     which = (
-        f"{one_line(call_id, 100)!r} does not wait {wanted}{_decided(state, call_id)}"
+        f"{one_line(call_id, 100)!r} does not wait {wanted}{_before(state, call_id)}"
         if call_id
         else "several calls wait: name one"
     )
     return Refusal(why=f"{which}; waiting: {', '.join(waiting)}")
 
 
-def _decided(state: RunState, call_id: str) -> str:
+def _before(state: RunState, call_id: str) -> str:
     """Say who decided a call before, as far back as the state knows."""
     for taken in reversed(state.acts):
         match taken.entry:
             case Decided(call_id=decided, approved=approved, by=by, at=at) if decided == call_id:
                 return f": already {'approved' if approved else 'rejected'} by {by or 'somebody'} at {utc(at)}"
+            case Edited(call_id=edited, by=by, at=at) if edited == call_id:
+                return f": approved with other arguments by {by or 'somebody'} at {utc(at)}, which are checked"
             case Settled(call_id=settled, settlement=settlement, by=by, at=at) if settled == call_id:
                 return f": already settled ({settlement}) by {by or 'somebody'} at {utc(at)}"
             case _:

@@ -16,6 +16,7 @@ from core.entries import (
     Closed,
     Compacted,
     Decided,
+    Edited,
     Entry,
     Expired,
     Forked,
@@ -26,6 +27,7 @@ from core.entries import (
     Reminded,
     Replied,
     Resumed,
+    Revoked,
     Settled,
     Started,
     Told,
@@ -124,7 +126,7 @@ def reading(number: int, entry: Entry) -> Reading:
 def who(entry: Entry) -> str:
     """Say whose doing an entry is: a person, the model, a tool, or the rules."""
     match entry:
-        case Started() | Forked() | Messaged() | Decided() | Settled() | Resumed() | Raised():
+        case Started() | Forked() | Messaged() | Edited() | Decided() | Revoked() | Settled() | Resumed() | Raised():
             return entry.by or "somebody"
         case Replied():
             return entry.model or "the model"
@@ -217,6 +219,10 @@ def _text(entry: Entry) -> Content | None:
             return entry.task
         case Messaged() | Replied() | Answered():
             return entry.text
+        case Edited():
+            return entry.arguments
+        case Decided():
+            return entry.call.arguments if entry.call else None
         case ToolFinished() | Settled():
             return entry.content
         case Compacted():

@@ -6,19 +6,65 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from core.agents import PinnedAgent
+from core.call_entries import (
+    Answered,
+    ApprovalRequested,
+    Decided,
+    DecisionScope,
+    Edited,
+    Expired,
+    Reminded,
+    Revoked,
+    Settled,
+    Settlement,
+    Unsettled,
+)
 from core.chat import StopReason, Usage
 from core.content import ArtifactRef, Content
-from core.frozen import Frozen, Sparse
+from core.entry import EntryBase
+from core.frozen import Frozen
 from core.tools import Call, PinnedTool
+
+__all__ = [
+    "ENTRY",
+    "Answered",
+    "ApprovalRequested",
+    "Closed",
+    "Compacted",
+    "Configuration",
+    "Decided",
+    "DecisionScope",
+    "Edited",
+    "Entry",
+    "EntryBase",
+    "Expired",
+    "Forked",
+    "Messaged",
+    "Outcome",
+    "PauseCause",
+    "Paused",
+    "Raised",
+    "Refused",
+    "Reminded",
+    "Replied",
+    "Resumed",
+    "Revoked",
+    "RunRef",
+    "Settled",
+    "Settlement",
+    "Started",
+    "Told",
+    "ToolFinished",
+    "Unsettled",
+    "size_bytes",
+    "utc",
+]
 
 Outcome = Literal["completed", "failed", "cancelled"]
 PauseCause = Literal["limit", "failure", "mistakes", "loop", "person"]
-DecisionScope = Literal["once", "run"]
-Settlement = Literal["done", "run_again", "give_up"]
-"""What became of a call whose end was not seen: done; not done, and to run again; not done, and left."""
 
 
 class RunRef(Frozen):
@@ -27,14 +73,6 @@ class RunRef(Frozen):
     scope: str
     workflow_id: str
     run_id: str
-
-
-class EntryBase(Frozen):
-    """What every entry has: the version of its form, when it happened, and in which turn (0: before the first)."""
-
-    v: Literal[1] = 1
-    at: AwareDatetime
-    turn: int = 0
 
 
 class Configuration(EntryBase):
@@ -116,103 +154,14 @@ class ToolFinished(EntryBase):
     """Whether strangers wrote it: the model sees it fenced."""
 
 
-class ApprovalRequested(Sparse, EntryBase):
-    """A call waits for a person: for what exactly (`digest`), why, who may decide, how many must, until when."""
-
-    kind: Literal["approval_requested"] = "approval_requested"
-    call_id: str
-    tool: str
-    digest: str = ""
-    reason: str = ""
-    risk: str = ""
-    approvers: tuple[str, ...] = ()
-    excluded: tuple[str, ...] = ()
-    keys: dict[str, str] = Field(default_factory=dict)
-    """Public keys of those who may decide, by name; when there are any, only what they signed counts."""
-    needed: int = 1
-    expires_at: AwareDatetime | None = None
-    remind_at: AwareDatetime | None = None
-    escalated: bool = False
-    question: bool = False
-    """Whether the agent asks for an answer; else for leave to run the call."""
-    options: tuple[str, ...] = ()
-    """The answers that are taken; empty: any."""
-
-
-class Answered(EntryBase):
-    """A person's answer to a question of the agent's; `by` is empty when nobody did, and it is the policy's."""
-
-    kind: Literal["answered"] = "answered"
-    call_id: str
-    text: Content
-    by: str = ""
-
-
-class Expired(EntryBase):
-    """A request's deadline has passed: it is rejected, or put to other people (`escalate_to`)."""
-
-    kind: Literal["expired"] = "expired"
-    call_id: str
-    tool: str
-    escalate_to: tuple[str, ...] = ()
-
-
-class Reminded(EntryBase):
-    """A request still waits; `remind_at` is when that is said again."""
-
-    kind: Literal["reminded"] = "reminded"
-    call_id: str
-    tool: str
-    remind_at: AwareDatetime
-
-
-class Decided(EntryBase):
-    """A person's decision on one call."""
-
-    kind: Literal["decided"] = "decided"
-    call_id: str
-    approved: bool
-    by: str = ""
-    reason: str = ""
-    scope: DecisionScope = "once"
-    """`run`: the tool may run for the rest of the run without being asked for."""
-    digest: str = ""
-    """Of what was decided on."""
-    signature: str = Field(default="", exclude_if=lambda value: not value)
-    """Checked, where the request has keys; it counts once."""
-
-
-class Unsettled(EntryBase):
-    """A call was started and its end not seen: it may or may not have taken effect. Nothing is guessed of it.
-
-    `asks` says that a person must settle it: the tool can't find out by itself, or could not.
-    """
-
-    kind: Literal["unsettled"] = "unsettled"
-    call_id: str
-    tool: str
-    why: str
-    asks: bool
-
-
-class Settled(EntryBase):
-    """What became of it: found out by the tool's own `verify`, or said by a person; `content` is its result."""
-
-    kind: Literal["settled"] = "settled"
-    call_id: str
-    settlement: Settlement
-    by: str = ""
-    reason: str = ""
-    content: Content | None = None
-    artifacts: tuple[ArtifactRef, ...] = ()
-
-
 class Refused(EntryBase):
     """An act of a person's that could not be carried out, and why: nothing that is sent is lost silently."""
 
     kind: Literal["refused"] = "refused"
     act: str
     why: str
+    call_id: str = Field(default="", exclude_if=lambda value: not value)
+    """The call whose edited arguments can't be used: it waits for a decision again."""
 
 
 class Told(EntryBase):
@@ -271,7 +220,9 @@ Entry = Annotated[
     | Answered
     | Reminded
     | Expired
+    | Edited
     | Decided
+    | Revoked
     | Unsettled
     | Settled
     | Refused

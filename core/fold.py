@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from itertools import takewhile
 
-from core import requests, settlement
+from core import deciding, settlement
 from core.budgets import raised
 from core.content import inline
 from core.entries import (
@@ -16,6 +16,7 @@ from core.entries import (
     Closed,
     Compacted,
     Decided,
+    Edited,
     Entry,
     Expired,
     Forked,
@@ -26,6 +27,7 @@ from core.entries import (
     Reminded,
     Replied,
     Resumed,
+    Revoked,
     Settled,
     Started,
     Told,
@@ -164,8 +166,8 @@ def _fold(state: RunState, entry: Entry) -> RunState:
             return _replied(state, entry)
         case ToolFinished():
             return _finished(state, entry)
-        case ApprovalRequested() | Answered() | Reminded() | Expired() | Decided():
-            return requests.folded(state, entry)
+        case ApprovalRequested() | Answered() | Reminded() | Expired() | Edited() | Decided() | Revoked():
+            return deciding.folded(state, entry)
         case Unsettled() | Settled():
             return settlement.folded(state, entry)
         case Told():
@@ -179,7 +181,7 @@ def _fold(state: RunState, entry: Entry) -> RunState:
         case Closed():
             return state.model_copy(update={"outcome": entry.outcome, "reason": entry.reason})
         case Refused():
-            return state
+            return deciding.not_edited(state, entry.call_id) if entry.call_id else state
 
 
 def _told(state: RunState, entry: Told) -> RunState:

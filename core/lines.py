@@ -10,6 +10,7 @@ from core.entries import (
     Closed,
     Compacted,
     Decided,
+    Edited,
     Entry,
     Expired,
     Forked,
@@ -20,6 +21,7 @@ from core.entries import (
     Reminded,
     Replied,
     Resumed,
+    Revoked,
     Settled,
     Started,
     Told,
@@ -89,7 +91,7 @@ def what(entry: Entry) -> str:
         case ToolFinished():
             shown = one_line(entry.content.shown(), RESULT_CHARACTERS)
             return f"{entry.tool} {'failed' if entry.failed else 'done'}: {shown}"
-        case ApprovalRequested() | Answered() | Reminded() | Expired() | Decided():
+        case ApprovalRequested() | Answered() | Reminded() | Expired() | Edited() | Decided() | Revoked():
             return _asked(entry)
         case Unsettled():
             return f"{entry.tool} ({entry.call_id}) may or may not have taken effect: {entry.why}"
@@ -114,7 +116,7 @@ def what(entry: Entry) -> str:
             return f"{entry.outcome}" + (f": {entry.reason}" if entry.reason else "")
 
 
-def _asked(entry: ApprovalRequested | Answered | Reminded | Expired | Decided) -> str:
+def _asked(entry: ApprovalRequested | Answered | Reminded | Expired | Edited | Decided | Revoked) -> str:
     match entry:
         case ApprovalRequested(question=True):
             return f"{entry.tool} waits for an answer ({entry.call_id})"
@@ -130,5 +132,14 @@ def _asked(entry: ApprovalRequested | Answered | Reminded | Expired | Decided) -
         case Decided():
             verdict = "approved" if entry.approved else "rejected"
             scope = " for the rest of the run" if entry.scope == "run" else ""
+            if entry.only:
+                scope += f" with {_pairs(dict(entry.only), '=', ', ')}"
+            if entry.call is not None:
+                scope = f" with other arguments ({arguments_line(entry.call)})"
             said = f"{entry.call_id} {verdict}{scope} by {entry.by or 'somebody'}"
+            return f"{said}: {entry.reason}" if entry.reason else said
+        case Edited():
+            return f"other arguments for {entry.call_id} from {entry.by or 'somebody'}: {entry.arguments.shown()}"
+        case Revoked():
+            said = f"approval of {entry.call_id or entry.tool} revoked by {entry.by or 'somebody'}"
             return f"{said}: {entry.reason}" if entry.reason else said

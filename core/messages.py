@@ -25,6 +25,8 @@ FENCED = (
     "<untrusted>\n{text}\n</untrusted>"
 )
 
+EDITED = "{by} changed the arguments of this call{why}; it stands for: {arguments}\n\n"
+
 MESSAGE_TOKENS = 8
 """What a message takes beside its text, about."""
 
@@ -40,14 +42,15 @@ def word_for_word(
         model: the model that is asked; another model's native form is left out.
         attached: the files that the prompt names already; a fork may attach further ones.
     """
-    results = _results(entries)
+    results, notes = _results(entries), _notes(entries)
     known = {ref.sha256 for ref in attached}
     reply = 0
     for entry in entries:
         match entry:
             case Replied():
                 reply += 1
-                yield from _reply(entry, {call.id: results.get((reply, call.id)) for call in entry.calls}, texts, model)
+                ended = {call.id: results.get((reply, call.id)) for call in entry.calls}
+                yield from _reply(entry, ended, notes, texts, model)
             case Messaged():
                 if (text := whole(entry.text, texts)).strip():
                     yield UserMessage(text=text)
@@ -150,8 +153,25 @@ def _results(entries: Iterable[Entry]) -> dict[tuple[int, str], ToolFinished]:
     return found
 
 
+def _notes(entries: Iterable[Entry]) -> dict[str, str]:
+    """Return what the model is told of calls that ran with other arguments than it proposed, by the call's id."""
+    return {
+        entry.call_id: EDITED.format(
+            by=entry.by or "a person",
+            why=f" ({entry.reason})" if entry.reason else "",
+            arguments=entry.call.arguments.shown(),
+        )
+        for entry in entries
+        if entry.kind == "decided" and entry.call is not None
+    }
+
+
 def _reply(
-    entry: Replied, results: Mapping[str, ToolFinished | None], texts: Texts, model: str
+    entry: Replied,
+    results: Mapping[str, ToolFinished | None],
+    notes: Mapping[str, str],
+    texts: Texts,
+    model: str,
 ) -> Iterator[AssistantMessage | ToolMessage]:
     text = whole(entry.text, texts)
     # Made without checks: the entries were checked, and this is done for every reply of the run at every turn.
@@ -171,7 +191,7 @@ def _reply(
             role="tool",
             call_id=call.provider_id,
             name=call.name,
-            text=_result_text(result) if result else NO_RESULT,
+            text=notes.get(call.id, "") + (_result_text(result) if result else NO_RESULT),
             failed=result.failed if result else True,
         )
 

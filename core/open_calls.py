@@ -36,6 +36,17 @@ def unverified(state: RunState, call_id: str) -> RunState:
     return change(state, call_id, status="unsettled")
 
 
+def checking(state: RunState, call_id: str) -> RunState:
+    """Return the state in which the arguments are checked that a person gave a call."""
+    return change(state, call_id, status="checking")
+
+
+def unchecked(state: RunState, call_id: str) -> RunState:
+    """Return the state in which that could not be done: it is still to do."""
+    is_so = any(each.call.id == call_id and each.status == "checking" for each in state.open_calls)
+    return change(state, call_id, status="edited") if is_so else state
+
+
 def change(state: RunState, call_id: str, **changes: object) -> RunState:
     """Return the state with these fields of one open call set."""
     calls = tuple(with_changes(entry, **changes) if entry.call.id == call_id else entry for entry in state.open_calls)

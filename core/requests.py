@@ -9,19 +9,26 @@ import json
 from datetime import datetime
 
 from core.asking import Asking, request_digest
-from core.content import inline
-from core.entries import Answered, ApprovalRequested, Decided, Entry, Expired, Reminded, ToolFinished, utc
-from core.open_calls import change
+from core.content import inline, one_line
+from core.entries import (
+    Answered,
+    ApprovalRequested,
+    Decided,
+    Entry,
+    Expired,
+    Refused,
+    Reminded,
+    ToolFinished,
+    utc,
+)
+from core.patterns import fits
 from core.runs import RunSpec
 from core.state import CallStatus, OpenCall, RunState
 from core.tools import Call, ToolPolicy
 
-OfRequest = ApprovalRequested | Answered | Reminded | Expired | Decided
 OPTIONS = 20
 OPTION_CHARACTERS = 100
 """More and longer options of a question are not kept: then any answer is taken."""
-SPENT_KEPT = 50
-"""So many used signatures of one call are known: each was made by somebody who may decide."""
 WAITS: frozenset[CallStatus] = frozenset({"awaiting_approval", "awaiting_answer"})
 
 
@@ -32,7 +39,14 @@ def is_asked(policy: ToolPolicy, state: RunState, call: Call) -> bool:
         return True
     if asking.above_usd is not None and (state.usage.cost_usd is None or state.usage.cost_usd > asking.above_usd):
         return True
-    return policy.approval == "ask" and call.rule != "not" and call.name not in state.allowed
+    return policy.approval == "ask" and call.rule != "not" and not _is_allowed(state, call)
+
+
+def _is_allowed(state: RunState, call: Call) -> bool:
+    """Say whether a person allowed the tool for the rest of the run, with such arguments."""
+    if call.name in state.allowed:
+        return True
+    return any(each.tool == call.name and fits(each.only, call.arguments.text) for each in state.allowances)
 
 
 def request(spec: RunSpec, policy: ToolPolicy, call: Call, now: datetime, turn: int) -> ApprovalRequested:
@@ -127,6 +141,38 @@ def answered(open_call: OpenCall, at: datetime, turn: int) -> ToolFinished | Non
     return ToolFinished(at=at, turn=turn, call_id=call.id, tool=call.name, content=open_call.answer.text, attempts=1)
 
 
+def is_revocable(open_call: OpenCall) -> bool:
+    """Say whether an approval can be taken back: there is one, and the call has not begun."""
+    if open_call.status in {"approved", "edited", "checking"}:
+        return open_call.runs == 0 and open_call.request is not None
+    return open_call.status == "awaiting_approval" and any(decision.approved for decision in open_call.decisions)
+
+
+def checked(open_call: OpenCall, call: Call, policy: ToolPolicy, at: datetime, turn: int) -> Decided | Refused:
+    """Return what becomes of a call whose edited arguments were checked: it is decided on as it will run, or refused.
+
+    When the edit was taken back meanwhile, or its request is over, that is said, and nothing is decided.
+    """
+    edit, call_id = open_call.edit, open_call.call.id
+    if open_call.status != "checking" or edit is None:
+        why = f"the other arguments for {call_id} are not wanted any more"
+        return Refused(at=at, turn=turn, act="approve", why=why)
+    if call.problem is not None:
+        why = one_line(f"the other arguments for {call_id} by {edit.by or 'somebody'}: {call.problem}", 500)
+        return Refused(at=at, turn=turn, act="approve", why=why, call_id=call_id)
+    return Decided(
+        at=at,
+        turn=turn,
+        call_id=call_id,
+        approved=True,
+        by=edit.by,
+        reason=edit.reason,
+        digest=digest_of(policy, call),
+        call=call,
+        signature=edit.signature,
+    )
+
+
 def wake_at(state: RunState) -> datetime | None:
     """Return when the next deadline or reminder is, None when there is none."""
     times = (
@@ -161,52 +207,6 @@ def digest_of(policy: ToolPolicy, call: Call) -> str:
     inline_bytes = (call.arguments.text or "").encode()
     arguments = call.arguments.artifact.sha256 if call.arguments.artifact else hashlib.sha256(inline_bytes).hexdigest()
     return request_digest(call.name, arguments, policy.definition_digest, policy.asking)
-
-
-def folded(state: RunState, entry: OfRequest) -> RunState:
-    """Return the state after what happened to a request."""
-    match entry:
-        case ApprovalRequested():
-            status = "awaiting_answer" if entry.question else "awaiting_approval"
-            asked = {"status": status, "asked_at": entry.at, "request": entry, "decisions": ()}
-            return change(state, entry.call_id, **asked)
-        case Answered():
-            return change(state, entry.call_id, status="answered", answer=entry)
-        case Expired():
-            return change(state, entry.call_id, status="expired")
-        case Reminded():
-            return _reminded(state, entry)
-        case Decided():
-            return _decided(state, entry)
-
-
-def _decided(state: RunState, entry: Decided) -> RunState:
-    """Return the state after a decision: enough approvals let the call run, one rejection ends it."""
-    open_call = next((each for each in state.open_calls if each.call.id == entry.call_id), None)
-    if open_call is None:
-        return state
-    decisions = (*open_call.decisions, entry)
-    needed = open_call.request.needed if open_call.request else 1
-    status = open_call.status
-    if not entry.approved:
-        status = "rejected"
-    elif sum(decision.approved for decision in decisions) >= needed:
-        status = "approved"
-    spent = (*open_call.spent, *filter(None, (entry.signature,)))[-SPENT_KEPT:]
-    after = change(state, entry.call_id, status=status, decisions=decisions, spent=spent)
-    for_run = all(decision.scope == "run" for decision in decisions)
-    if for_run and status == "approved" and open_call.call.name not in state.allowed:
-        return after.model_copy(update={"allowed": (*state.allowed, open_call.call.name)})
-    return after
-
-
-def _reminded(state: RunState, entry: Reminded) -> RunState:
-    """Return the state after a reminder."""
-    open_call = next((each for each in state.open_calls if each.call.id == entry.call_id), None)
-    if open_call is None or open_call.request is None:
-        return state
-    later = open_call.request.model_copy(update={"remind_at": entry.remind_at})
-    return change(state, entry.call_id, request=later)
 
 
 def _after_deadline(policy: ToolPolicy, open_call: OpenCall, now: datetime, turn: int) -> Entry:

@@ -179,6 +179,14 @@ class ToolInput(Frozen):
     turn: int
 
 
+class CheckInput(Frozen):
+    """Input of activity `check_arguments`: a call, and the arguments that a person gave it instead of its own."""
+
+    run: RunRef
+    call: Call
+    arguments: Content
+
+
 class RunResult(Frozen):
     """What a run has come to. `text` is the agent's last word; artifacts are those that tools made on purpose."""
 

@@ -14,6 +14,7 @@ from core.entries import (
     Answered,
     ApprovalRequested,
     Decided,
+    Edited,
     Entry,
     Messaged,
     Outcome,
@@ -21,12 +22,14 @@ from core.entries import (
     Raised,
     Refused,
     Resumed,
+    Revoked,
     Settled,
     ToolFinished,
     Unsettled,
 )
 from core.frozen import Frozen, Sparse
 from core.journal import Head
+from core.patterns import Scalar
 from core.tools import Call
 
 RECENT_LINES = 20
@@ -40,6 +43,8 @@ Phase = Literal["opening", "thinking", "acting", "awaiting_approval", "paused", 
 CallStatus = Literal[
     "proposed",
     "awaiting_approval",
+    "edited",
+    "checking",
     "approved",
     "rejected",
     "awaiting_answer",
@@ -57,9 +62,10 @@ WAITING: frozenset[CallStatus] = frozenset({"awaiting_approval", "awaiting_answe
 UNSEEN: frozenset[CallStatus] = frozenset({"running", "unsettled", "verifying", "awaiting_settlement"})
 """In these a call has begun, and its end was not seen."""
 UNDER_WAY: frozenset[CallStatus] = frozenset({"running", "verifying"})
+ALLOWANCES_KEPT = 20
 
 
-TakenEntry = Decided | Answered | Settled | Messaged | Paused | Resumed | Raised | Refused
+TakenEntry = Decided | Edited | Revoked | Answered | Settled | Messaged | Paused | Resumed | Raised | Refused
 
 
 class TakenAct(Frozen):
@@ -78,6 +84,8 @@ class OpenCall(Sparse):
     asked_at: datetime | None = None
     request: ApprovalRequested | None = None
     answer: Answered | None = None
+    edit: Edited | None = None
+    """With which other arguments a person approved it, until they are checked."""
     decisions: tuple[Decided, ...] = ()
     """What people have said to the request so far."""
     spent: tuple[str, ...] = ()
@@ -89,6 +97,13 @@ class OpenCall(Sparse):
     result: ToolFinished | None = None
     recorded: bool = False
     """Whether the result is in the tail; then it is kept here without its content."""
+
+
+class Allowance(Frozen):
+    """Calls of a tool that need nobody for the rest of the run: those whose arguments fit the pattern."""
+
+    tool: str
+    only: dict[str, Scalar]
 
 
 class Seen(Frozen):
@@ -119,6 +134,8 @@ class RunState(Frozen):
     """Mistakes of the model in a row: empty replies, unknown tools, malformed arguments."""
     allowed: tuple[str, ...] = ()
     """Tools that a person allowed for the rest of the run."""
+    allowances: tuple[Allowance, ...] = ()
+    """Tools that were allowed so only for some arguments."""
     tainted: bool = False
     """Whether the model has read what strangers wrote."""
     failures: dict[str, int] = Field(default_factory=dict)
@@ -174,10 +191,12 @@ class RunState(Frozen):
 def kept_act(entry: Entry) -> TakenEntry | None:
     """Return what the state keeps of a person's act; None for any other entry."""
     match entry:
-        case Decided() | Settled() | Resumed() | Raised() | Refused():
+        case Decided() | Revoked() | Settled() | Resumed() | Raised() | Refused():
             return entry
         case Messaged() | Answered():
             return entry.model_copy(update={"text": inline(one_line(entry.text.shown(), 100))})
+        case Edited():
+            return entry.model_copy(update={"arguments": inline(one_line(entry.arguments.shown(), 100))})
         case Paused(cause="person"):
             return entry
         case _:

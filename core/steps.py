@@ -4,7 +4,7 @@ from collections import Counter
 from datetime import datetime
 
 from core.budgets import limit_reached
-from core.content import inline
+from core.content import Content, inline
 from core.entries import Entry, Outcome, PauseCause, Paused, Told, ToolFinished
 from core.frozen import Frozen
 from core.loops import circle, warning
@@ -44,6 +44,13 @@ class Verify(Frozen):
     call: Call
 
 
+class Check(Frozen):
+    """Let the arguments be checked with which a person approved this call, instead of its own."""
+
+    call: Call
+    arguments: Content
+
+
 class Record(Frozen):
     """Append this entry: something that the rules alone decide."""
 
@@ -73,13 +80,13 @@ class Finish(Frozen):
     reason: str = ""
 
 
-Step = AskModel | RunCalls | Verify | Record | Commit | Compact | Wait | Finish
+Step = AskModel | RunCalls | Verify | Check | Record | Commit | Compact | Wait | Finish
 
 
 def next_step(spec: RunSpec, state: RunState, now: datetime) -> Step:
     """Return what to do in this state. A paused run starts nothing, but takes in what still runs."""
     if state.paused is not None:
-        return _overdue(spec, state, now) or Wait(until=wake_at(state))
+        return _overdue(spec, state, now) or _check(state) or Wait(until=wake_at(state))
     if state.tail_bytes > TAIL_HARD_BYTES:
         return Commit()
     if state.open_calls:
@@ -120,8 +127,19 @@ def _settle(spec: RunSpec, state: RunState, now: datetime) -> Step:
     doubtful = next((entry.call for entry in state.open_calls if entry.status == "unsettled"), None)
     if doubtful is not None:
         return Verify(call=doubtful)
+    if (check := _check(state)) is not None:
+        return check
     ready = _ready(spec, state, now)
     return RunCalls(calls=ready) if ready else Wait(until=wake_at(state))
+
+
+def _check(state: RunState) -> Check | None:
+    """Return the check of arguments that a person has changed; it does nothing, so that it needs no unpaused run."""
+    paused_by_failure = state.paused is not None and state.paused.cause == "failure"
+    for open_call in state.open_calls:
+        if open_call.status == "edited" and open_call.edit is not None and not paused_by_failure:
+            return Check(call=open_call.call, arguments=open_call.edit.arguments)
+    return None
 
 
 def _overdue(spec: RunSpec, state: RunState, now: datetime) -> Record | None:

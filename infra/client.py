@@ -4,7 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from core.approvals import Act, ActName
+from core.acts import Act, ActName
 from core.content import Content, clean, fits_inline
 from core.entries import DecisionScope, Settlement
 from core.errors import InputError

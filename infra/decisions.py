@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from core.approvals import Act, ActName
+from core.acts import Act, ActName
 from core.content import Content
 from core.entries import (
     Answered,

@@ -26,7 +26,7 @@ from temporalio.client import (
 from temporalio.exceptions import CancelledError, FailureError
 from temporalio.service import RPCError, RPCStatusCode
 
-from core.approvals import Act, ActName
+from core.acts import Act, ActName
 from core.content import clean, one_line
 from core.errors import InputError, PerdureError
 from core.frozen import Frozen

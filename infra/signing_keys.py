@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from pydantic import SecretStr
 
-from core.approvals import Act, ActName
+from core.acts import Act, ActName
 from core.entries import RunRef
 from core.errors import InputError
 from core.frozen import Frozen

@@ -13,7 +13,8 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from core.approvals import ACT_NAMES, ActName, Answer
+    from core.acts import ACT_NAMES, ActName
+    from core.approvals import Answer
     from core.content import one_line
     from core.entries import Refused
     from core.runs import Continued, Position, RunResult
@@ -91,6 +92,12 @@ class Agent:
         """Let the model know that the call was not run, and why."""
         self._act("reject", act)
 
+    @workflow.signal(description='Take back an approval: {"id": "t3c1", "by": "you"}, or {"tool": "name"}.')
+    @total
+    def revoke(self, act: RawValue = NOTHING) -> None:
+        """Take back what was approved and has not begun."""
+        self._act("revoke", act)
+
     @workflow.signal(
         description='Say if a call took effect: {"id": "t3c1", "settlement": "done", "by": "you"} (run_again, give_up).'
     )
@@ -150,6 +157,17 @@ class Agent:
     @total
     def _check_reject(self, act: RawValue = NOTHING) -> None:
         check(self._run, "reject", act)
+
+    @workflow.update(name="revoke", description="As the signal; answered at once, or refused with the reason.")
+    @total
+    def revoke_now(self, act: RawValue = NOTHING) -> Answer:
+        """Take back what was approved and has not begun; raises `ApplicationError` when that can't be."""
+        return answer(self._run, "revoke", act)
+
+    @revoke_now.validator
+    @total
+    def _check_revoke(self, act: RawValue = NOTHING) -> None:
+        check(self._run, "revoke", act)
 
     @workflow.update(name="settle", description="As the signal; answered at once, or refused with the reason.")
     @total

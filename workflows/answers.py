@@ -5,7 +5,8 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from core.approvals import ActName, Answer
+    from core.acts import ActName
+    from core.approvals import Answer
     from core.entries import Refused
     from workflows.run import Run
     from workflows.signatures import taken_by

@@ -8,11 +8,13 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from core import open_calls
+    from core.content import Content
     from core.failures import Failure
-    from core.runs import RunSpec
+    from core.requests import checked
+    from core.runs import CheckInput, RunSpec
     from core.settlement import verified
     from core.tools import Call
-    from workflows import tools
+    from workflows import dispatch, tools
     from workflows.held import HeldState
 
 
@@ -38,6 +40,11 @@ class Calls:
         self._held.become(open_calls.verifying(self._held.state, call.id))
         self._begin(call, self._verify(spec, call))
 
+    def check(self, spec: RunSpec, call: Call, arguments: Content) -> None:
+        """Let the arguments be checked that a person gave this call instead of its own."""
+        self._held.become(open_calls.checking(self._held.state, call.id))
+        self._begin(call, self._check(spec, call, arguments))
+
     async def cancel(self) -> None:
         """Stop what is under way, and wait for its end."""
         for task in self._tasks.values():
@@ -60,6 +67,17 @@ class Calls:
             self._held.pause(result)
         else:
             self._held.apply(result)
+
+    async def _check(self, spec: RunSpec, call: Call, arguments: Content) -> None:
+        found = await dispatch.check_arguments(spec, CheckInput(run=spec.run, call=call, arguments=arguments))
+        del self._tasks[call.id]
+        policy = spec.tool(call.name)
+        if isinstance(found, Failure):
+            self._held.become(open_calls.unchecked(self._held.state, call.id))
+            self._held.pause(found)
+        elif policy is not None:
+            open_call = next(entry for entry in self._held.state.open_calls if entry.call.id == call.id)
+            self._held.apply(checked(open_call, found, policy, workflow.now(), self._held.state.turn))
 
     async def _verify(self, spec: RunSpec, call: Call) -> None:
         found = await tools.verify_call(spec, call, self._held.state.turn)

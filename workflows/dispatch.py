@@ -15,6 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
     from activities.compaction import CompactionActivities
+    from activities.edits import EditActivities
     from activities.journal import JournalActivities
     from activities.model import ModelActivities
     from core.content import one_line
@@ -25,6 +26,7 @@ with workflow.unsafe.imports_passed_through():
         AgentInput,
         Asked,
         AskInput,
+        CheckInput,
         CloseInput,
         CommitInput,
         Committed,
@@ -36,6 +38,7 @@ with workflow.unsafe.imports_passed_through():
         RunResult,
         RunSpec,
     )
+    from core.tools import Call
     from workflows.failures import failure_of
     from workflows.policies import JOURNAL_RETRY, JOURNAL_TIMEOUT, MODEL_RETRY, MODEL_TIMEOUT
 
@@ -145,6 +148,12 @@ async def compact(spec: RunSpec, request: CompactInput) -> CompactedResult | Fai
     """Make room in the conversation; the summary is a model call."""
     summary = "drop the oldest exchanges" if request.drop else f"sum up with {one_line(spec.model, 80)}"
     return await _think(CompactionActivities.compact, request, spec.heartbeat_timeout, summary)
+
+
+async def check_arguments(spec: RunSpec, check: CheckInput) -> Call | Failure:
+    """Check the arguments that a person gave a call; it comes back as it would run, or with its problem."""
+    summary = f"check the arguments of {check.call.name} that a person changed"
+    return await _write(EditActivities.check_arguments, check, spec.heartbeat_timeout, summary)
 
 
 async def commit(spec: RunSpec, write: CommitInput) -> Committed | Failure:

@@ -28,7 +28,7 @@ with workflow.unsafe.imports_passed_through():
         RunSpec,
     )
     from core.sizes import first_part
-    from core.steps import AskModel, Commit, Compact, Finish, Record, RunCalls, Verify, Wait, next_step
+    from core.steps import AskModel, Check, Commit, Compact, Finish, Record, RunCalls, Verify, Wait, next_step
     from core.tools import Call
     from workflows import dispatch
     from workflows.calls import Calls
@@ -95,6 +95,8 @@ class Run(HeldState):
                     self._calls.start(spec, calls)
                 case Verify(call=call):
                     self._calls.verify(spec, call)
+                case Check(call=call, arguments=arguments):
+                    self._calls.check(spec, call, arguments)
                 case Commit():
                     await self._commit(spec)
                 case Compact(drop=drop):

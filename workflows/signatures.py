@@ -7,7 +7,8 @@ with workflow.unsafe.imports_passed_through():
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    from core.approvals import ActName, Taken, act_on
+    from core.acts import ActName
+    from core.approvals import Taken, act_on
     from core.signing import Signatures
     from workflows.run import Run
 

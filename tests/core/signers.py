@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from core.approvals import Act, ActName
+from core.acts import Act, ActName
 from core.entries import RunRef
 from core.public_keys import write_key
 from core.signing import Signatures, Subject, signed_bytes

@@ -2,7 +2,8 @@
 
 import pytest
 
-from core.approvals import ACT_BYTES, ActName, act_on
+from core.acts import ACT_BYTES, ActName
+from core.approvals import act_on
 from core.entries import ApprovalRequested, Decided, Paused, Refused, Resumed
 from core.fold import apply
 from core.state import RunState

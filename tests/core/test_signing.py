@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from core.approvals import Act, ActName, act_on
+from core.acts import Act, ActName
+from core.approvals import act_on
 from core.asking import Asking
 from core.entries import Answered, Decided, Refused, Settled, Unsettled
 from core.fold import apply

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pydantic import SecretStr
 
-from core.approvals import Act
+from core.acts import Act
 from core.asking import Asking
 from core.content import inline
 from core.errors import InputError

@@ -8,7 +8,7 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from core.approvals import Act
+from core.acts import Act
 from core.asking import Asking
 from core.entries import Decided, Refused, RunRef
 from core.runs import RunResult
