@@ -11,7 +11,9 @@ PerdureError                  retried?
 │   └── BlobCorrupt           no   the bytes do not have the hash that names them
 ├── ModelError
 │   ├── ModelUnavailable      yes  429, 5xx, network, timeout; carries `retry_after_seconds`
+│   ├── ReplyMalformed        yes  an answer that can't be read: HTML, garbage, a stream without its end
 │   ├── ModelRefused          no   401, 403, unknown model, missing key, exhausted script
+│   ├── ContentRefused        no   the provider's filter will not answer this prompt
 │   └── ContextTooLong        no   the prompt does not fit the model's window
 └── ToolError                      raised by a tool on purpose; the text is what the model reads
     ├── NotDone               yes  nothing happened: safe to repeat, whatever the effect
@@ -78,8 +80,18 @@ class ModelUnavailable(ModelError):
         self.retry_after_seconds = retry_after_seconds
 
 
+class ReplyMalformed(ModelError):
+    """The provider answered something that can't be read; the same request may be answered well later."""
+
+    retryable = True
+
+
 class ModelRefused(ModelError):
     """The provider will not answer this request, however often it is sent."""
+
+
+class ContentRefused(ModelError):
+    """The provider's filter refuses what the prompt says; another prompt or another model may be answered."""
 
 
 class ContextTooLong(ModelError):
