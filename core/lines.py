@@ -28,6 +28,7 @@ from core.entries import (
     ToolFinished,
     Unsettled,
 )
+from core.patterns import Pattern
 from core.tools import Call
 
 SUMMARY_CHARACTERS = 160
@@ -61,6 +62,15 @@ def readable_arguments(arguments: str) -> str:
         return _pairs(values, ": ", "\n") if isinstance(values, dict) else arguments
     except (ValueError, RecursionError):
         return arguments
+
+
+def tool_line(tool: str, only: Pattern) -> str:
+    """Say which calls of a tool: `note with path=reports/*`."""
+    return f"{tool} with {_pattern(only)}" if only else tool
+
+
+def _pattern(only: Pattern) -> str:
+    return _pairs(dict(only), "=", ", ")
 
 
 def _pairs(values: dict[str, Any], between: str, after: str) -> str:
@@ -133,7 +143,7 @@ def _asked(entry: ApprovalRequested | Answered | Reminded | Expired | Edited | D
             verdict = "approved" if entry.approved else "rejected"
             scope = " for the rest of the run" if entry.scope == "run" else ""
             if entry.only:
-                scope += f" with {_pairs(dict(entry.only), '=', ', ')}"
+                scope += f" with {_pattern(entry.only)}"
             if entry.call is not None:
                 scope = f" with other arguments ({arguments_line(entry.call)})"
             said = f"{entry.call_id} {verdict}{scope} by {entry.by or 'somebody'}"

@@ -67,11 +67,12 @@ class Signer:
         Raises:
             InputError: several calls wait and none is named, or the signature would not count; says why.
         """
-        if state.run is None or not state.pending:
+        calls = state.pending if name != "revoke" else (*state.approved, *state.pending)
+        if state.run is None or not calls or act.tool:
             return act
         if not act.id:
-            raise InputError(f"several calls wait: name one of {', '.join(call.id for call in state.pending)}")
-        call = next((call for call in state.pending if call.id == act.id), None)
+            raise InputError(f"several calls may be meant: name one of {', '.join(call.id for call in calls)}")
+        call = next((call for call in calls if call.id == act.id), None)
         if call is None or call.asked_at is None:
             return act
         self._must_count(call, act.by)

@@ -6,12 +6,12 @@ from temporalio.common import SearchAttributeKey
 with workflow.unsafe.imports_passed_through():
     from core import fold
     from core.content import one_line
+    from core.details import details
     from core.entries import Entry, Paused
     from core.failures import Failure
     from core.journal import Head
     from core.runs import Continued, RunSpec
     from core.state import RunState
-    from core.view import details
 
 PHASE = SearchAttributeKey.for_keyword("AgentPhase")
 

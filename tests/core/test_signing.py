@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from core.acts import Act, ActName
 from core.approvals import act_on
 from core.asking import Asking
+from core.details import details
 from core.entries import Answered, Decided, Refused, Settled, Unsettled
 from core.fold import apply
 from core.open_calls import change, started
@@ -23,7 +24,7 @@ from core.signing import Subject, signed_bytes
 from core.state import RunState
 from core.steps import Record, RunCalls, next_step
 from core.tools import ToolPolicy
-from core.view import PendingCall, details, state_view
+from core.view import PendingCall, state_view
 from tests.core.signers import MINUTES, SIGNATURES, keys, signed
 from tests.entries import NOW, OPEN_STATE, RUN, call, policy, reply, spec
 

@@ -9,7 +9,8 @@ from temporalio.client import Client
 from core.asking import Asking
 from core.errors import InputError
 from core.runs import RunResult
-from infra.decisions import ActRefused, decide, make_act, stop
+from infra.acts import make_act
+from infra.decisions import ActRefused, decide, stop
 from infra.runs import NoWorker, RunNotFound, Runs
 from infra.s3 import S3BlobStore
 from infra.settings import Settings
