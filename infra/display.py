@@ -255,6 +255,8 @@ def _facts(info: RunInfo, state: StateView | None, ending: Ending | None) -> lis
         calls = ", ".join(f"{name} {count}" for name, count in state.calls.items())
         facts += [("turn", str(state.turn)), ("usage", usage_text(state.usage)), ("calls", calls or "none")]
         facts += [("running", text) for text in state.running]
+        facts += [("approved", f"{call.id} {call.tool}, not begun; revoke takes it back") for call in state.approved]
+        facts += [("allowed", f"{text} for the rest of the run; revoke takes it back") for text in state.allowed]
         facts += [("artifact", ref.described().removeprefix("artifact ")) for ref in state.artifacts[-10:]]
     if ending is not None:
         facts.append(("ended", ending.said()))
