@@ -86,7 +86,13 @@ def _key(state: RunState) -> str:
     """Return what makes a difference for what can happen next."""
     (entry,) = state.open_calls
     asked = entry.request
-    parts = (entry.status, min(entry.runs, RUNS), len(entry.decisions), asked.escalated if asked else "", entry.edit is not None)
+    parts = (
+        entry.status,
+        min(entry.runs, RUNS),
+        len(entry.decisions),
+        asked.escalated if asked else "",
+        entry.edit is not None,
+    )
     return str((*parts, entry.answer is not None, entry.settled.settlement if entry.settled else ""))
 
 
