@@ -13,9 +13,11 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from core.entries import Entry
+    from core.state import TAIL_HARD_BYTES
     from workflows.held import HeldState
 
 AT_ONCE = 500
+KEPT = "signals wait until the tail is written"
 SOON = timedelta(milliseconds=1)
 
 
@@ -35,7 +37,8 @@ class Inbox:
 
     def put(self, take: Callable[[], Entry]) -> None:
         """Take a signal, now or behind those that wait: `take` reads it as it is when its turn comes."""
-        if self._waiting or not self._has_room():
+        full = not self._can_be_kept() and workflow.patched(KEPT)
+        if self._waiting or full or not self._has_room():
             self._waiting.append(take)
             if self._emptying is None:
                 self._emptying = asyncio.create_task(self._empty())
@@ -50,9 +53,17 @@ class Inbox:
         self._taken += 1
         return self._taken <= AT_ONCE
 
+    def _can_be_kept(self) -> bool:
+        """Say whether what is refused has room in the journal's tail, or could not be written anyway."""
+        state = self._held.state
+        return state.tail_bytes <= TAIL_HARD_BYTES or state.paused is not None or state.outcome is not None
+
     async def _empty(self) -> None:
         while self._waiting:
             await workflow.sleep(SOON, summary=f"{len(self._waiting)} signals are still to be read")
+            await workflow.wait_condition(self._can_be_kept)
             for _ in range(min(AT_ONCE, len(self._waiting))):
+                if not self._can_be_kept():
+                    break
                 self._held.apply(self._waiting.popleft()())
         self._emptying = None
