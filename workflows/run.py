@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from core import fold
-    from core.entries import Closed, Refused, RunRef
+    from core.entries import Closed, Entry, Forwarded, Refused, RunRef
     from core.errors import BlobCorrupt
     from core.failures import Failure
     from core.results import result_of
@@ -31,6 +31,7 @@ with workflow.unsafe.imports_passed_through():
     from core.steps import AskModel, Check, Commit, Compact, Finish, Record, RunCalls, Verify, Wait, next_step
     from core.tools import Call
     from workflows import dispatch
+    from workflows.below import Below
     from workflows.calls import Calls
     from workflows.held import HeldState
     from workflows.inbox import Inbox
@@ -64,6 +65,7 @@ class Run(HeldState):
         self._generation = before.generation if before else 1
         self._calls = Calls(self)
         self.inbox = Inbox(self)
+        self._below = Below(self)
 
     async def open(self, start: AgentInput | Continued | ApplicationError | BlobCorrupt) -> RunSpec:
         """Open the run; a store that refuses only pauses it.
@@ -86,7 +88,8 @@ class Run(HeldState):
         return opened.spec
 
     async def until_finished(self, spec: RunSpec) -> Finish:
-        """Carry out one step after the other."""
+        """Carry out one step after the other; the run above, if there is one, is told what waits."""
+        self._below.tell(spec)
         while True:
             if self._is_long(spec):
                 await self._continue(spec)
@@ -109,6 +112,12 @@ class Run(HeldState):
                     await self._changed(until)
                 case Finish() as finish:
                     return finish
+
+    def apply(self, entry: Entry) -> None:
+        """Take in an entry; an act that is for a run below is passed on."""
+        super().apply(entry)
+        if isinstance(entry, Forwarded):
+            self._below.pass_on(entry)
 
     async def _ask(self, spec: RunSpec, turn: int) -> None:
         tail = self.state.tail

@@ -21,7 +21,8 @@ from temporalio.service import RPCError
 
 from core.agents import Limits
 from core.entries import Decided, Entry, Refused
-from core.view import PendingCall, StateView
+from core.pending import PendingCall
+from core.view import StateView
 from infra.payloads import data_converter
 from infra.stack import LocalStack
 from tests.durability.chaos import CHAOS, report
