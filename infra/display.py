@@ -134,10 +134,7 @@ def show_pending(console: Console, run: str, call: PendingCall) -> None:
             console.print(_command("settle", run, call.id, way))
         return
     if call.question:
-        named = (call.id,) if call.of else ()
-        console.print(
-            Text.assemble(_command("answer", run, *(("...", *named) if named else ())), "" if named else " '...'")
-        )
+        console.print(Text.assemble(_command("answer", run), " '...'", f" {call.id}" if call.of else ""))
         return
     console.print(_command("approve", run, call.id))
     console.print(Text.assemble(_command("reject", run, call.id), " --reason '...'"))
