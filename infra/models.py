@@ -23,7 +23,7 @@ from pydantic_ai.settings import ModelSettings
 
 from core.chat import ChatReply, ChatRequest
 from core.errors import ModelError, ModelRefused
-from core.ports import ChatModel
+from core.ports import ChatModel, OnText
 from infra.model_errors import Failure, classify
 from infra.offline.model import OfflineModel
 from infra.providers import PROVIDERS, Access, Connection, connect
@@ -85,15 +85,15 @@ class Models(ChatModel):
         self._offline = OfflineModel()
         self._scripted = ScriptedModel(script_folder, attempt)
 
-    async def reply(self, request: ChatRequest) -> ChatReply:
+    async def reply(self, request: ChatRequest, on_text: OnText | None = None) -> ChatReply:
         """Answer by the model that `request.model` names; see `ChatModel`."""
         prefix, _, name = request.model.partition(":")
         if request.model == OFFLINE_MODEL:
-            return await self._offline.reply(request)
+            return await self._offline.reply(request, on_text)
         if prefix == "script" and name:
-            return await self._scripted.reply(request)
+            return await self._scripted.reply(request, on_text)
         if prefix in self._access and name:
-            return await request_reply(self._connection(prefix), name, request)
+            return await request_reply(self._connection(prefix), name, request, on_text)
         known = ", ".join([OFFLINE_MODEL, "script:FILE", *(f"{provider}:NAME" for provider in PROVIDERS)])
         raise ModelRefused(
             f"Unknown model {request.model!r}; known: {known}. A run keeps its model: go on with another one by "
@@ -113,7 +113,9 @@ class Models(ChatModel):
         return self._connections[access]
 
 
-async def request_reply(connection: Connection, name: str, request: ChatRequest) -> ChatReply:
+async def request_reply(
+    connection: Connection, name: str, request: ChatRequest, on_text: OnText | None = None
+) -> ChatReply:
     """Send one request to the provider's model `name`. Repeating it costs tokens and does nothing else.
 
     Raises:
@@ -133,7 +135,10 @@ async def request_reply(connection: Connection, name: str, request: ChatRequest)
     except failures as error:
         # Without the cause: Temporal records the texts of the whole chain, and a provider may echo the key in its own.
         raise _to_error(connection, name, error) from None
-    return from_provider(request.model, response)
+    reply = from_provider(request.model, response)
+    if on_text is not None:
+        on_text(reply.text)
+    return reply
 
 
 def _to_error(connection: Connection, name: str, error: Exception) -> ModelError:
