@@ -14,7 +14,7 @@ from core.asking import Approval, Asking
 from core.chat import ChatReply, ChatRequest, ProposedCall, StopReason, Usage
 from core.content import ArtifactRef, inline
 from core.errors import ModelRefused
-from core.ports import BlobStore, ChatModel
+from core.ports import BlobStore, ChatModel, OnText
 from core.runs import EVENTS_PER_GENERATION, Above, AgentInput, RunResult
 from core.storage import Storage
 from core.view import StateView
@@ -34,7 +34,7 @@ class FakeModel(ChatModel):
     replies: Sequence[Reply]
     requests: list[ChatRequest] = field(default_factory=list)
 
-    async def reply(self, request: ChatRequest) -> ChatReply:
+    async def reply(self, request: ChatRequest, on_text: OnText | None = None) -> ChatReply:
         """Return the reply for this point of the conversation; an exception among them is raised once."""
         self.requests.append(request)
         number = request.replies
@@ -43,7 +43,10 @@ class FakeModel(ChatModel):
         reply = self.replies[number]
         if isinstance(reply, Exception):
             raise reply
-        return reply if isinstance(reply, ChatReply) else reply(request)
+        reply = reply if isinstance(reply, ChatReply) else reply(request)
+        if on_text is not None:
+            on_text(reply.text)
+        return reply
 
 
 def says(text: str, stop_reason: StopReason = "end") -> ChatReply:
