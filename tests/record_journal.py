@@ -1,7 +1,7 @@
 """Write a journal with every kind of entry, its manifest and a workflow state, as the current version stores them.
 
-`python -m tests.record_journal` writes `tests/data/journal-vN-VERSION`: once for each version, before it is released. What
-an earlier version wrote stays as it is, and every later one must read it.
+`python -m tests.record_journal` writes `tests/data/journal-vN-VERSION`: once for each version, before it is released.
+What an earlier version wrote stays as it is, and every later one must read it.
 """
 
 import asyncio
