@@ -15,6 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from core.entries import Closed, Refused, RunRef
     from core.errors import BlobCorrupt
     from core.failures import Failure
+    from core.fallback import why_paused
     from core.results import result_of
     from core.runs import (
         AgentInput,
@@ -30,7 +31,7 @@ with workflow.unsafe.imports_passed_through():
     from core.sizes import first_part
     from core.steps import AskModel, Check, Commit, Compact, Finish, Record, RunCalls, Verify, Wait, next_step
     from core.tools import Call
-    from workflows import dispatch
+    from workflows import dispatch, thinking
     from workflows.calls import Calls
     from workflows.held import HeldState
 
@@ -108,20 +109,20 @@ class Run(HeldState):
 
     async def _ask(self, spec: RunSpec, turn: int) -> None:
         tail = self.state.tail
-        asked = await dispatch.ask_model(spec, AskInput(run=spec.run, head=self.head, tail=tail, turn=turn))
+        asked = await thinking.ask_model(spec, AskInput(run=spec.run, head=self.head, tail=tail, turn=turn))
         if not isinstance(asked, Failure):
             self.become(fold.added(self.state, asked.reply, asked.head, len(tail)))
         elif asked.kind == "ContextTooLong" and spec.context.policy == "compact":
             self.become(fold.overflowed(self.state, spec.context.window_tokens))
         else:
-            self.pause(asked)
+            self.pause(asked.model_copy(update={"text": why_paused(asked)}))
 
     async def _compact(self, spec: RunSpec, *, drop: bool) -> None:
         state = self.state
         compact = CompactInput(run=spec.run, head=self.head, tail=state.tail, turn=state.turn, drop=drop)
-        compacted = await dispatch.compact(spec, compact)
+        compacted = await thinking.compact(spec, compact)
         if isinstance(compacted, Failure):
-            self.pause(compacted)
+            self.pause(compacted.model_copy(update={"text": why_paused(compacted)}))
         else:
             self.become(fold.added(self.state, compacted.entry, compacted.head, len(state.tail)))
 
