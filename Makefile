@@ -16,7 +16,7 @@ export TASK
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check format lock histories bench soak chaos clean
+.PHONY: help demo up test check format lock histories diagram bench soak chaos clean
 
 help:  ## list what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ format: $(INSTALLED)  ## format, and mend what ruff can mend
 histories: $(INSTALLED)  ## record the histories that later versions must replay: into tests/histories
 	@$(BIN)/python -m tests.record_histories
 
+diagram: $(INSTALLED)  ## draw the way of a call into the README, from the rules themselves
+	@$(BIN)/python -m tests.core.request_machine
+
 bench: $(INSTALLED)  ## what a turn costs, against a bare workflow: into .local/bench.json; ARGS="--artifact-gb 1" for one large artifact
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
@@ -51,7 +54,8 @@ soak: $(INSTALLED)  ## the long forms of the durability tests: 10,000 model call
 	@SOAK=1 $(BIN)/python -m pytest tests/durability/test_linear.py tests/durability/test_broken_store.py $(ARGS)
 
 chaos: $(INSTALLED)  ## a hundred kills of a write: what became of each, counted outside; into .local/chaos.json
-	@CHAOS=1 $(BIN)/python -m pytest -s tests/durability/test_writes.py tests/durability/test_lost_workers.py $(ARGS)
+	@CHAOS=1 $(BIN)/python -m pytest -s tests/durability/test_writes.py tests/durability/test_lost_workers.py \
+		tests/durability/test_decisions.py $(ARGS)
 
 lock: $(INSTALLED)  ## take the newest versions that pyproject.toml allows into the lock
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv

@@ -14,6 +14,7 @@ from core.entries import (
     Entry,
     Expired,
     Forked,
+    Forwarded,
     Messaged,
     Paused,
     Raised,
@@ -28,6 +29,7 @@ from core.entries import (
     ToolFinished,
     Unsettled,
 )
+from core.patterns import Pattern
 from core.tools import Call
 
 SUMMARY_CHARACTERS = 160
@@ -63,6 +65,15 @@ def readable_arguments(arguments: str) -> str:
         return arguments
 
 
+def tool_line(tool: str, only: Pattern) -> str:
+    """Say which calls of a tool: `note with path=reports/*`."""
+    return f"{tool} with {_pattern(only)}" if only else tool
+
+
+def _pattern(only: Pattern) -> str:
+    return _pairs(dict(only), "=", ", ")
+
+
 def _pairs(values: dict[str, Any], between: str, after: str) -> str:
     texts = ((name, value if isinstance(value, str) else json.dumps(value)) for name, value in values.items())
     return after.join(f"{name}{between}{text}" for name, text in texts)
@@ -91,7 +102,7 @@ def what(entry: Entry) -> str:
         case ToolFinished():
             shown = one_line(entry.content.shown(), RESULT_CHARACTERS)
             return f"{entry.tool} {'failed' if entry.failed else 'done'}: {shown}"
-        case ApprovalRequested() | Answered() | Reminded() | Expired() | Edited() | Decided() | Revoked():
+        case ApprovalRequested() | Answered() | Reminded() | Expired() | Edited() | Decided() | Revoked() | Forwarded():
             return _asked(entry)
         case Unsettled():
             return f"{entry.tool} ({entry.call_id}) may or may not have taken effect: {entry.why}"
@@ -116,8 +127,13 @@ def what(entry: Entry) -> str:
             return f"{entry.outcome}" + (f": {entry.reason}" if entry.reason else "")
 
 
-def _asked(entry: ApprovalRequested | Answered | Reminded | Expired | Edited | Decided | Revoked) -> str:
+def _asked(
+    entry: ApprovalRequested | Answered | Reminded | Expired | Edited | Decided | Revoked | Forwarded,
+) -> str:
     match entry:
+        case Forwarded():
+            about = f" of {entry.target}" if entry.target else ""
+            return f"{entry.act}{about} by {entry.by or 'somebody'} passed on to {entry.to}"
         case ApprovalRequested(question=True):
             return f"{entry.tool} waits for an answer ({entry.call_id})"
         case Answered():
@@ -133,7 +149,7 @@ def _asked(entry: ApprovalRequested | Answered | Reminded | Expired | Edited | D
             verdict = "approved" if entry.approved else "rejected"
             scope = " for the rest of the run" if entry.scope == "run" else ""
             if entry.only:
-                scope += f" with {_pairs(dict(entry.only), '=', ', ')}"
+                scope += f" with {_pattern(entry.only)}"
             if entry.call is not None:
                 scope = f" with other arguments ({arguments_line(entry.call)})"
             said = f"{entry.call_id} {verdict}{scope} by {entry.by or 'somebody'}"

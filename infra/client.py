@@ -1,15 +1,12 @@
 """What the commands of `starter.py` do. Each returns its exit code, and raises only `PerdureError`s."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from core.acts import Act, ActName
-from core.content import Content, clean, fits_inline
-from core.entries import DecisionScope, Settlement
+from core.content import clean
 from core.errors import InputError
 from infra.agent_files import list_agents, load_agent
-from infra.decisions import Decision, decide, make_act, stop, with_answer, with_budget, with_message, with_settlement
 from infra.display import (
     Display,
     command_text,
@@ -23,14 +20,13 @@ from infra.exits import OK, exit_code_of
 from infra.forks import ForkWish, launch_fork, make_fork_order
 from infra.inbox import inbox
 from infra.journals import scope_of
-from infra.launch import Launched, Order, launch, make_order, user_name
+from infra.launch import Launched, Order, launch, make_order
 from infra.live import show_events, upload_progress
 from infra.process import client_settings
 from infra.reports import outcome_of, report_run, show_outcome, write_artifact
 from infra.runs import Runs
 from infra.selection import Phase, selection
 from infra.settings import Settings, describe
-from infra.signing_keys import SigningWish, load_signer
 from infra.store import find_artifact, opened_storage, save
 from infra.temporal import connect
 from infra.watch import follow
@@ -87,85 +83,6 @@ async def fetch_result(display: Display, run: str, target: Path | None) -> int:
     ending = await show_events(display, follow(await _runs(settings), run), quiet=True)
     show_outcome(display, ending, await outcome_of(settings, ending, target))
     return exit_code_of(ending.run.status)
-
-
-async def decide_on(  # noqa: PLR0913 - each is an option of the command
-    display: Display,
-    run: str,
-    name: ActName,
-    *,
-    call: str,
-    by: str | None,
-    reason: str,
-    scope: DecisionScope = "once",
-    sign: SigningWish | None = None,
-) -> int:
-    """Send a person's act and say what came of it; `by` None is the user's name."""
-    act = make_act(call=call, by=user_name() if by is None else by, reason=reason, scope=scope)
-    return await _decide(display, run, name, act, sign)
-
-
-async def settle_call(  # noqa: PLR0913 - each is an option of the command
-    display: Display,
-    run: str,
-    chosen: Mapping[Settlement, bool],
-    *,
-    call: str,
-    by: str | None,
-    reason: str,
-    result: str,
-    sign: SigningWish | None = None,
-) -> int:
-    """Send what a person says of a call whose end nobody saw; exactly one settlement is chosen.
-
-    Raises:
-        InputError: none or several are.
-    """
-    settlements = [settlement for settlement, is_chosen in chosen.items() if is_chosen]
-    if len(settlements) != 1:
-        raise InputError("say what became of the call: exactly one of --done, --run-again and --give-up")
-    act = make_act(call=call, by=user_name() if by is None else by, reason=reason)
-    act = with_settlement(act, settlements[0], result)
-    return await _decide(display, run, "settle", act, sign)
-
-
-async def raise_limits(display: Display, run: str, *, turns: int, tokens: int, cost_usd: float, by: str | None) -> int:
-    """Raise the limits of a run."""
-    act = with_budget(make_act(by=user_name() if by is None else by), turns, tokens, cost_usd)
-    return await _decide(display, run, "raise_budget", act)
-
-
-async def answer_question(
-    display: Display, run: str, text: str, *, call: str, by: str | None, sign: SigningWish | None = None
-) -> int:
-    """Answer a question of the agent's; `-` reads the answer from standard input."""
-    act = make_act(call=call, by=user_name() if by is None else by)
-    act = with_answer(act, sys.stdin.read() if text == "-" else text)
-    return await _decide(display, run, "answer", act, sign)
-
-
-async def tell_agent(display: Display, run: str, text: str, *, by: str | None) -> int:
-    """Send the agent a message; `-` reads it from standard input, and a long one goes by the blob store.
-
-    Raises:
-        InputError: the message is empty.
-    """
-    text = clean(sys.stdin.read() if text == "-" else text)
-    if not text.strip():
-        raise InputError("the message is empty; give the agent something to read")
-    settings = client_settings()
-    runs = await _runs(settings)
-    content = Content(text=text) if fits_inline(text) else None
-    if content is None:
-        async with opened_storage(settings, display.note) as storage:
-            content = await storage.artifacts(await scope_of(storage, run)).store_text(text, "message.txt")
-    act = with_message(make_act(by=user_name() if by is None else by), content)
-    return _show_decision(display, await decide(runs, run, "message", act))
-
-
-async def cancel_run(display: Display, run: str) -> int:
-    """Stop a run."""
-    return _show_decision(display, await stop(await _runs(client_settings()), run))
 
 
 async def list_runs(display: Display, phase: Phase | None, limit: int) -> int:
@@ -264,17 +181,6 @@ async def _watch(display: Display, settings: Settings, runs: Runs, run: str) -> 
     if not display.as_json:
         show_outcome(display, ending, await outcome_of(settings, ending))
     return exit_code_of(ending.run.status)
-
-
-async def _decide(display: Display, run: str, name: ActName, act: Act, sign: SigningWish | None = None) -> int:
-    settings = client_settings()
-    signer = load_signer(sign, settings.key_passphrase) if sign is not None else None
-    return _show_decision(display, await decide(await _runs(settings), run, name, act, signer))
-
-
-def _show_decision(display: Display, decision: Decision) -> int:
-    display.document(decision) if display.as_json else display.out.print(decision.said)
-    return OK
 
 
 def _goes_on(run: str, command: str) -> str:

@@ -5,14 +5,16 @@ from typing import Annotated
 
 import typer
 
-from core.entries import DecisionScope, Settlement
-from infra import client
+from core.entries import Settlement
+from infra import acting, client
 from infra.display import Display
 from infra.options import (
     SIGNED_FOR,
     ByOption,
     CallArgument,
+    EditOption,
     JsonOption,
+    OnlyOption,
     RunArgument,
     SignedForOption,
     SignOption,
@@ -42,16 +44,18 @@ def approve(  # noqa: PLR0913 - what a person may say of a call
     *,
     by: ByOption = None,
     reason: Annotated[str, typer.Option(help="Why; kept with the decision.")] = "",
+    arguments: EditOption = None,
     for_run: Annotated[bool, typer.Option("--for-run", help="Let the tool run for the rest of the run, too.")] = False,
+    only: OnlyOption = None,
     sign_with: SignOption = None,
     signed_for: SignedForOption = SIGNED_FOR,
     as_json: JsonOption = False,
 ) -> int:
-    """Let a call that waits for approval run, exactly as state shows it."""
+    """Let a call that waits for approval run: exactly as state shows it, or with other arguments."""
     display = Display(as_json=as_json)
-    scope: DecisionScope = "run" if for_run else "once"
+    wish = acting.ApprovalWish(arguments=arguments, for_run=for_run, only=tuple(only or ()))
     sign = _signing(sign_with, signed_for)
-    work = client.decide_on(display, run, "approve", call=call, by=by, reason=reason, scope=scope, sign=sign)
+    work = acting.approve_call(display, run, wish, call=call, by=by, reason=reason, sign=sign)
     return finish(display, work)
 
 
@@ -69,7 +73,25 @@ def reject(  # noqa: PLR0913 - as approve
     """Refuse a call that waits for approval; the agent goes on and knows the reason."""
     display = Display(as_json=as_json)
     sign = _signing(sign_with, signed_for)
-    return finish(display, client.decide_on(display, run, "reject", call=call, by=by, reason=reason, sign=sign))
+    return finish(display, acting.decide_on(display, run, "reject", call=call, by=by, reason=reason, sign=sign))
+
+
+@deciding.command()
+def revoke(  # noqa: PLR0913 - as approve
+    run: RunArgument,
+    call: CallArgument = "",
+    *,
+    tool: Annotated[str, typer.Option("--tool", help="Ask for this tool again, which was allowed for the run.")] = "",
+    by: ByOption = None,
+    reason: Annotated[str, typer.Option(help="Why; kept with the decision.")] = "",
+    sign_with: SignOption = None,
+    signed_for: SignedForOption = SIGNED_FOR,
+    as_json: JsonOption = False,
+) -> int:
+    """Take back an approval, of a call that has not begun or of a tool for the rest of the run."""
+    display = Display(as_json=as_json)
+    sign = _signing(sign_with, signed_for)
+    return finish(display, acting.revoke(display, run, tool, call=call, by=by, reason=reason, sign=sign))
 
 
 @deciding.command()
@@ -91,7 +113,7 @@ def settle(  # noqa: PLR0913 - what a person may say of a call
     display = Display(as_json=as_json)
     chosen: dict[Settlement, bool] = {"done": done, "run_again": run_again, "give_up": give_up}
     sign = _signing(sign_with, signed_for)
-    said = client.settle_call(display, run, chosen, call=call, by=by, reason=reason, result=result, sign=sign)
+    said = acting.settle_call(display, run, chosen, call=call, by=by, reason=reason, result=result, sign=sign)
     return finish(display, said)
 
 
@@ -109,7 +131,7 @@ def answer(  # noqa: PLR0913 - as approve
     """Answer a question that the agent has asked."""
     display = Display(as_json=as_json)
     sign = _signing(sign_with, signed_for)
-    return finish(display, client.answer_question(display, run, text, call=call, by=by, sign=sign))
+    return finish(display, acting.answer_question(display, run, text, call=call, by=by, sign=sign))
 
 
 @deciding.command()
@@ -122,7 +144,7 @@ def message(
 ) -> int:
     """Tell the agent something; it reads it before the model is asked again."""
     display = Display(as_json=as_json)
-    return finish(display, client.tell_agent(display, run, text, by=by))
+    return finish(display, acting.tell_agent(display, run, text, by=by))
 
 
 @deciding.command()
@@ -135,7 +157,7 @@ def pause(
 ) -> int:
     """Let a run start nothing more until it is resumed; what runs goes on to its end."""
     display = Display(as_json=as_json)
-    return finish(display, client.decide_on(display, run, "pause", call="", by=by, reason=reason))
+    return finish(display, acting.decide_on(display, run, "pause", call="", by=by, reason=reason))
 
 
 @deciding.command("raise")
@@ -150,7 +172,7 @@ def raise_budget(
 ) -> int:
     """Raise the limits of a run; one that is paused at a limit goes on."""
     display = Display(as_json=as_json)
-    work = client.raise_limits(display, run, turns=turns, tokens=tokens, cost_usd=cost_usd, by=by)
+    work = acting.raise_limits(display, run, turns=turns, tokens=tokens, cost_usd=cost_usd, by=by)
     return finish(display, work)
 
 
@@ -158,14 +180,14 @@ def raise_budget(
 def resume(run: RunArgument, *, by: ByOption = None, as_json: JsonOption = False) -> int:
     """Let a paused run go on; after a limit, this grants the same again."""
     display = Display(as_json=as_json)
-    return finish(display, client.decide_on(display, run, "resume", call="", by=by, reason=""))
+    return finish(display, acting.decide_on(display, run, "resume", call="", by=by, reason=""))
 
 
 @deciding.command()
 def cancel(run: RunArgument, *, as_json: JsonOption = False) -> int:
     """Stop a run: its tools are stopped, its journal is closed properly."""
     display = Display(as_json=as_json)
-    return finish(display, client.cancel_run(display, run))
+    return finish(display, acting.cancel_run(display, run))
 
 
 def _signing(file: Path | None, lasts: str) -> SigningWish | None:

@@ -5,26 +5,23 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Literal
 
-from pydantic import ValidationError
-
 from core.acts import Act, ActName
-from core.content import Content
 from core.entries import (
     Answered,
     Decided,
-    DecisionScope,
+    Forwarded,
     Messaged,
     Paused,
     Raised,
     Refused,
     Resumed,
+    Revoked,
     Settled,
-    Settlement,
 )
-from core.errors import InputError, PerdureError
+from core.errors import PerdureError
 from core.frozen import Frozen
+from core.state import TakenEntry
 from core.view import StateView
-from core.wording import fault
 from infra.runs import NoWorker, RunNotFound, Runs
 from infra.signing_keys import Signer
 from infra.temporal import ServerUnavailable
@@ -34,6 +31,7 @@ POLL = timedelta(milliseconds=100)
 SAID: Mapping[ActName, str] = {
     "approve": "approved {what}",
     "reject": "rejected {what}",
+    "revoke": "took back the approval of {what}",
     "settle": "settled {what}",
     "answer": "answered {what}",
     "message": "the agent of {what} reads it before it is asked again",
@@ -41,6 +39,8 @@ SAID: Mapping[ActName, str] = {
     "raise_budget": "raised the limits of {what}",
     "resume": "resumed {what}",
 }
+OF_CALLS: frozenset[ActName] = frozenset({"approve", "reject", "settle", "answer"})
+"""Acts on what waits."""
 DONE_BY: Mapping[str, ActName] = {
     "resumed": "resume",
     "raised": "raise_budget",
@@ -61,65 +61,6 @@ class Decision(Frozen):
     status: Literal["applied", "sent"]
     call: str = ""
     said: str
-
-
-def make_act(*, call: str = "", by: str = "", reason: str = "", scope: DecisionScope = "once") -> Act:
-    """Return the act.
-
-    Raises:
-        InputError: a part of it is too long.
-    """
-    try:
-        return Act(id=call, by=by, reason=reason, scope=scope)
-    except ValidationError as error:
-        problem = error.errors()[0]
-        raise InputError(f"{problem['loc'][0]} {fault(problem)}; make it shorter") from None
-
-
-def with_message(act: Act, message: Content) -> Act:
-    """Return the act with a message to the agent."""
-    return act.model_copy(update={"content": message})
-
-
-def with_budget(act: Act, turns: int, tokens: int, cost_usd: float) -> Act:
-    """Return the act with how much the limits are raised by.
-
-    Raises:
-        InputError: by nothing, or by more than makes sense.
-    """
-    if not (turns or tokens or cost_usd):
-        raise InputError("say by how much: --turns, --tokens or --cost-usd")
-    try:
-        return Act.model_validate({**act.model_dump(), "turns": turns, "tokens": tokens, "cost_usd": cost_usd})
-    except ValidationError as error:
-        problem = error.errors()[0]
-        raise InputError(f"{problem['loc'][0]} {fault(problem)}") from None
-
-
-def with_answer(act: Act, text: str) -> Act:
-    """Return the act with the answer to a question.
-
-    Raises:
-        InputError: it is too long.
-    """
-    try:
-        return Act.model_validate({**act.model_dump(), "text": text})
-    except ValidationError as error:
-        raise InputError(f"answer {fault(error.errors()[0])}; make it shorter") from None
-
-
-def with_settlement(act: Act, settlement: Settlement, result: str) -> Act:
-    """Return the act with what became of the call.
-
-    Raises:
-        InputError: the result is too long, or there is one of a call that was not done.
-    """
-    if result and settlement != "done":
-        raise InputError("only a call that was done has a result; leave --result out")
-    try:
-        return Act.model_validate({**act.model_dump(), "settlement": settlement, "result": result})
-    except ValidationError as error:
-        raise InputError(f"result {fault(error.errors()[0])}; make it shorter") from None
 
 
 async def decide(runs: Runs, run: str, name: ActName, act: Act, signer: Signer | None = None) -> Decision:
@@ -180,7 +121,7 @@ async def _require_open(runs: Runs, run: str) -> None:
 
 def _named(before: StateView | None, name: ActName, act: Act) -> Act:
     """Name the call that the person means, as it was seen: the only one that waits, and no later or changed one."""
-    if name not in {"approve", "reject", "settle", "answer"} or act.id or before is None or len(before.pending) != 1:
+    if name not in OF_CALLS or act.id or before is None or len(before.pending) != 1:
         return act
     return act.model_copy(update={"id": before.pending[0].id})
 
@@ -197,23 +138,30 @@ async def _effect(runs: Runs, run: str, name: ActName, act: Act, before: StateVi
             return _sent(run, name, act, trouble or "no worker is running, it will be applied when one is (make up)")
         except ServerUnavailable:
             return _sent(run, name, act, "then Temporal stopped answering; look again with: starter.py state")
-        for taken in reversed([taken for taken in after.acts if taken.step > known]):
-            match taken.entry:
-                case Refused(act=refused, why=why) if refused == name:
-                    raise ActRefused(f"{name} was refused: {why}")
-                case Decided() as decided if name == ("approve" if decided.approved else "reject"):
-                    if act.id in {"", decided.call_id}:
-                        return _applied(run, name, decided.call_id)
-                case Answered(call_id=call_id) if name == "answer" and act.id in {"", call_id}:
-                    return _applied(run, name, call_id)
-                case Settled(call_id=call_id) if name == "settle" and act.id in {"", call_id}:
-                    return _applied(run, name, call_id)
-                case Resumed() | Raised() | Paused() | Messaged() as entry if (
-                    name == DONE_BY[entry.kind] and entry.by == act.by
-                ):
-                    return _applied(run, name, "")
+        for taken in reversed([taken.entry for taken in after.acts if taken.step > known]):
+            if isinstance(taken, Refused) and taken.act == name:
+                raise ActRefused(f"{name} was refused: {taken.why}")
+            if (about := _done(taken, name, act)) is not None:
+                return _applied(run, name, about)
         await asyncio.sleep(POLL.total_seconds())
     return _sent(run, name, act, "its effect does not show yet; look again with: starter.py state")
+
+
+def _done(entry: TakenEntry, name: ActName, act: Act) -> str | None:
+    """Return the call or tool that an act was about, when this is what came of it; None when it is not."""
+    match entry:
+        case Decided() if name == ("approve" if entry.approved else "reject"):
+            return entry.call_id if act.id in {"", entry.call_id} else None
+        case Answered() | Settled() if name == ("answer" if isinstance(entry, Answered) else "settle"):
+            return entry.call_id if act.id in {"", entry.call_id} else None
+        case Forwarded() if name == entry.act and act.id == f"{entry.to}/{entry.target}":
+            return act.id
+        case Revoked() if name == "revoke" and act.tool == entry.tool:
+            return entry.tool or (entry.call_id if act.id in {"", entry.call_id} else None)
+        case Resumed() | Raised() | Paused() | Messaged() if name == DONE_BY[entry.kind] and entry.by == act.by:
+            return ""
+        case _:
+            return None
 
 
 async def _state(runs: Runs, run: str) -> StateView | None:
@@ -224,6 +172,9 @@ async def _state(runs: Runs, run: str) -> StateView | None:
 
 
 def _applied(run: str, name: ActName, call: str) -> Decision:
+    if "/" in call:
+        said = f"{name} of {call} was passed on to the run below; it is decided there"
+        return Decision(run=run, act=name, status="applied", call=call, said=said)
     return Decision(run=run, act=name, status="applied", call=call, said=SAID[name].format(what=call or run))
 
 

@@ -24,9 +24,11 @@ from rich.text import Text
 from core.agents import AgentFile
 from core.chat import Usage
 from core.content import Content, clean, one_line
+from core.pending import PendingCall
 from core.runs import RunResult
 from core.shapes import counted
-from core.view import PendingCall, StateView, conditions
+from core.view import StateView
+from core.waiting import conditions
 from infra.inbox import Inbox
 from infra.runs import Ending, RunInfo
 
@@ -132,7 +134,7 @@ def show_pending(console: Console, run: str, call: PendingCall) -> None:
             console.print(_command("settle", run, call.id, way))
         return
     if call.question:
-        console.print(Text.assemble(_command("answer", run), " '...'"))
+        console.print(Text.assemble(_command("answer", run), " '...'", f" {call.id}" if call.of else ""))
         return
     console.print(_command("approve", run, call.id))
     console.print(Text.assemble(_command("reject", run, call.id), " --reason '...'"))
@@ -255,6 +257,8 @@ def _facts(info: RunInfo, state: StateView | None, ending: Ending | None) -> lis
         calls = ", ".join(f"{name} {count}" for name, count in state.calls.items())
         facts += [("turn", str(state.turn)), ("usage", usage_text(state.usage)), ("calls", calls or "none")]
         facts += [("running", text) for text in state.running]
+        facts += [("approved", f"{call.id} {call.tool}, not begun; revoke takes it back") for call in state.approved]
+        facts += [("allowed", f"{text} for the rest of the run; revoke takes it back") for text in state.allowed]
         facts += [("artifact", ref.described().removeprefix("artifact ")) for ref in state.artifacts[-10:]]
     if ending is not None:
         facts.append(("ended", ending.said()))

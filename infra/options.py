@@ -18,6 +18,18 @@ SignOption = Annotated[
 SignedForOption = Annotated[
     str, typer.Option("--signed-for", metavar="TIME", help="How long the signature counts: 90s, 10m, 2h, 3d.")
 ]
+EditOption = Annotated[
+    str | None,
+    typer.Option(
+        "--arguments", metavar="JSON|@FILE", help="Let it run with these arguments instead; the agent is told of it."
+    ),
+]
+OnlyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only", metavar="NAME=VALUE", help="With --for-run: only calls with such an argument; * stands for anything."
+    ),
+]
 SIGNED_FOR = "10m"
 FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Watch the run until it ends.")]
 RunIdOption = Annotated[str, typer.Option("--run-id", help="Which run, when several had the id; else the newest.")]

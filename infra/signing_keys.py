@@ -28,9 +28,10 @@ from core.acts import Act, ActName
 from core.entries import RunRef
 from core.errors import InputError
 from core.frozen import Frozen
+from core.pending import PendingCall
 from core.public_keys import write_key
 from core.signing import Subject, signed_bytes
-from core.view import PendingCall, StateView
+from core.view import StateView
 
 FILE_BYTES = 64 * 1024
 VARIABLE = "PERDURE_KEY_PASSPHRASE"
@@ -67,15 +68,16 @@ class Signer:
         Raises:
             InputError: several calls wait and none is named, or the signature would not count; says why.
         """
-        if state.run is None or not state.pending:
+        calls = state.pending if name != "revoke" else (*state.approved, *state.pending)
+        if state.run is None or not calls or act.tool:
             return act
         if not act.id:
-            raise InputError(f"several calls wait: name one of {', '.join(call.id for call in state.pending)}")
-        call = next((call for call in state.pending if call.id == act.id), None)
+            raise InputError(f"several calls may be meant: name one of {', '.join(call.id for call in calls)}")
+        call = next((call for call in calls if call.id == act.id), None)
         if call is None or call.asked_at is None:
             return act
         self._must_count(call, act.by)
-        return self._signed(state.run, call, call.asked_at, name, act)
+        return self._signed(call.of or state.run, call, call.asked_at, name, act)
 
     def _must_count(self, call: PendingCall, by: str) -> None:
         if not call.keys:
@@ -90,11 +92,12 @@ class Signer:
             )
 
     def _signed(self, run: RunRef, call: PendingCall, asked_at: datetime, name: ActName, act: Act) -> Act:
+        there = call.id.rsplit("/", 1)[-1]  # what the run whose call it is gets of an act that is passed on to it
         subject = Subject(
-            workflow_id=run.workflow_id, run_id=run.run_id, call_id=call.id, asked_at=asked_at, digest=call.digest
+            workflow_id=run.workflow_id, run_id=run.run_id, call_id=there, asked_at=asked_at, digest=call.digest
         )
         act = act.model_copy(update={"signed_until": datetime.now(UTC) + self.lasts})
-        signature = self.key.sign(signed_bytes(subject, name, act))
+        signature = self.key.sign(signed_bytes(subject, name, act.model_copy(update={"id": there})))
         return act.model_copy(update={"signature": base64.b64encode(signature).decode()})
 
 

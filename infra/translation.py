@@ -92,9 +92,13 @@ def from_provider(model: str, response: ModelResponse) -> ChatReply:
 
 def readable(text: str) -> str:
     """Return the text without lone surrogates and NULs; two halves of a character that came apart are joined."""
-    if _HALVES.search(text):
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return clean(text)
+    return clean(_joined(text))
+
+
+def _joined(text: str) -> str:
+    if not _HALVES.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _native_form(model: str, response: ModelResponse) -> str:
@@ -137,6 +141,8 @@ def _native(message: AssistantMessage, model: str) -> ModelResponse | None:
     # A native form of another version of pydantic-ai may not be readable: the neutral one always is.
     with suppress(ValidationError, ValueError, KeyError, TypeError):
         native = json.loads(message.native)
+        if "\\ud" in message.native:
+            native = json.loads(_joined(json.dumps(native, ensure_ascii=False)))
         if native["model"] == model:
             response = ModelMessagesTypeAdapter.validate_python([native["response"]])[0]
             return response if isinstance(response, ModelResponse) and response.parts else None

@@ -15,7 +15,7 @@ from core.chat import ChatReply, ChatRequest, ProposedCall, StopReason, Usage
 from core.content import ArtifactRef, inline
 from core.errors import ModelRefused
 from core.ports import BlobStore, ChatModel, OnText
-from core.runs import EVENTS_PER_GENERATION, AgentInput, RunResult
+from core.runs import EVENTS_PER_GENERATION, Above, AgentInput, RunResult
 from core.storage import Storage
 from core.view import StateView
 from infra.payloads import data_converter
@@ -85,6 +85,7 @@ class Running:
         context: Context | None = None,
         events_per_generation: int = EVENTS_PER_GENERATION,
         execution_timeout: timedelta = timedelta(minutes=10),
+        above: Above | None = None,
     ) -> "WorkflowHandle[Agent, RunResult]":
         """Start a run of an agent with these tools."""
         agent = PinnedAgent(
@@ -106,6 +107,7 @@ class Running:
             heartbeat_timeout=self.settings.heartbeat_timeout,
             events_per_generation=events_per_generation,
             search_attributes=True,
+            above=above,
         )
         return await self.client.start_workflow(
             "Agent",

@@ -1,4 +1,6 @@
-"""The state of a run as its workflow holds it: changed in one place, and shown in the Temporal UI at each change."""
+"""The state of a run as its workflow holds it: changed in one place, and shown in the Temporal UI after each change."""
+
+import asyncio
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey
@@ -6,12 +8,12 @@ from temporalio.common import SearchAttributeKey
 with workflow.unsafe.imports_passed_through():
     from core import fold
     from core.content import one_line
+    from core.details import details
     from core.entries import Entry, Paused
     from core.failures import Failure
     from core.journal import Head
     from core.runs import Continued, RunSpec
     from core.state import RunState
-    from core.view import details
 
 WHY_CHARACTERS = 4000
 """Longest reason of a pause."""
@@ -29,6 +31,7 @@ class HeldState:
         """How often the state has changed: who waits for a change compares it."""
         self.search_attributes = before is not None and before.spec.search_attributes
         self._shown_phase = "" if before else "running"
+        self._is_shown = True
 
     @property
     def head(self) -> Head:
@@ -47,11 +50,18 @@ class HeldState:
         self.apply(Paused(at=workflow.now(), turn=self.state.turn, cause="failure", why=why))
 
     def become(self, state: RunState) -> None:
-        """Take the new state, and show it in the Temporal UI."""
+        """Take the new state, and show it in the Temporal UI: once for all changes of a moment."""
         self.state = state
         self.changes += 1
-        workflow.set_current_details(details(self.spec, state, workflow.info().workflow_id))
+        if self._is_shown:
+            self._is_shown = False
+            asyncio.get_running_loop().call_soon(self._show)
         phase = "running" if state.phase in {"opening", "thinking", "acting"} else state.phase
         if self.search_attributes and phase != self._shown_phase:
             self._shown_phase = phase
             workflow.upsert_search_attributes([PHASE.value_set(phase)])
+
+    def _show(self) -> None:
+        """Write the text for people: thousands of acts in one workflow task must not write it thousands of times."""
+        self._is_shown = True
+        workflow.set_current_details(details(self.spec, self.state, workflow.info().workflow_id))

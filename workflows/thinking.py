@@ -1,4 +1,4 @@
-"""How the workflow calls the model: which activity, and how often again (see `core.retries`)."""
+"""How the workflow calls the model: how often again (see `core.retries`), and what becomes of the run."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -11,11 +11,14 @@ from temporalio.exceptions import ActivityError, ApplicationError
 with workflow.unsafe.imports_passed_through():
     from activities.compaction import CompactionActivities
     from activities.model import ModelActivities
+    from core import fold
     from core.content import one_line
     from core.failures import Failure
+    from core.fallback import why_paused
     from core.retries import AGAIN, pause_seconds
-    from core.runs import Asked, AskInput, CompactedResult, CompactInput, RunSpec
+    from core.runs import AskInput, CompactInput, RunSpec
     from workflows.failures import failure_of
+    from workflows.held import HeldState
     from workflows.policies import MODEL_RETRY, MODEL_TIMEOUT
 
 BUDGETS = "budgets-of-model-calls"
@@ -25,16 +28,30 @@ Input = TypeVar("Input")
 Output = TypeVar("Output")
 
 
-async def ask_model(spec: RunSpec, ask: AskInput) -> Asked | Failure:
-    """Call the model."""
-    summary = f"turn {ask.turn}: ask {one_line(spec.model, 80)}"
-    return await _think(ModelActivities.ask_model, ask, spec.heartbeat_timeout, summary)
+async def ask(held: HeldState, spec: RunSpec, turn: int) -> None:
+    """Ask the model, and take in its reply; what goes wrong for good pauses the run."""
+    tail = held.state.tail
+    asking = AskInput(run=spec.run, head=held.head, tail=tail, turn=turn)
+    summary = f"turn {turn}: ask {one_line(spec.model, 80)}"
+    asked = await _think(ModelActivities.ask_model, asking, spec.heartbeat_timeout, summary)
+    if not isinstance(asked, Failure):
+        held.become(fold.added(held.state, asked.reply, asked.head, len(tail)))
+    elif asked.kind == "ContextTooLong" and spec.context.policy == "compact":
+        held.become(fold.overflowed(held.state, spec.context.window_tokens))
+    else:
+        held.pause(asked.model_copy(update={"text": why_paused(asked)}))
 
 
-async def compact(spec: RunSpec, request: CompactInput) -> CompactedResult | Failure:
+async def compact(held: HeldState, spec: RunSpec, *, drop: bool) -> None:
     """Make room in the conversation; the summary is a model call."""
-    summary = "drop the oldest exchanges" if request.drop else f"sum up with {one_line(spec.model, 80)}"
-    return await _think(CompactionActivities.compact, request, spec.heartbeat_timeout, summary)
+    state = held.state
+    request = CompactInput(run=spec.run, head=held.head, tail=state.tail, turn=state.turn, drop=drop)
+    summary = "drop the oldest exchanges" if drop else f"sum up with {one_line(spec.model, 80)}"
+    compacted = await _think(CompactionActivities.compact, request, spec.heartbeat_timeout, summary)
+    if isinstance(compacted, Failure):
+        held.pause(compacted.model_copy(update={"text": why_paused(compacted)}))
+    else:
+        held.become(fold.added(held.state, compacted.entry, compacted.head, len(state.tail)))
 
 
 async def _think(

@@ -2,12 +2,13 @@
 
 import pytest
 
+from core.details import DETAILS_BYTES, details
 from core.entries import ApprovalRequested, Decided, Paused, Refused, Told
 from core.fold import apply
 from core.lines import line, readable_arguments, summary
 from core.open_calls import started
 from core.state import ACTS_KEPT, RECENT_LINES, RunState
-from core.view import DETAILS_BYTES, details, new_lines, progress, state_view
+from core.view import new_lines, progress, state_view
 from tests.entries import NOW, OPEN_STATE, call, finished, reply, spec
 
 

@@ -1,5 +1,6 @@
 """What people do to a run from the client, and what they are told came of it."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -9,7 +10,8 @@ from temporalio.client import Client
 from core.asking import Asking
 from core.errors import InputError
 from core.runs import RunResult
-from infra.decisions import ActRefused, decide, make_act, stop
+from infra.acts import make_act
+from infra.decisions import ActRefused, decide, stop
 from infra.runs import NoWorker, RunNotFound, Runs
 from infra.s3 import S3BlobStore
 from infra.settings import Settings
@@ -130,3 +132,36 @@ async def test_a_decision_is_signed_with_the_key_that_was_made(
     signed = await starter("approve", handle.id, "t1c1", "--by", "Ann", "--sign-with", made["file"])
     assert (signed.code, signed.out) == (0, "approved t1c1\n")
     await handle.cancel()
+
+
+async def test_other_arguments_patterns_and_revoking_have_their_commands(
+    asking: Running, starter: Starter, tmp_path: Path
+) -> None:
+    """Long arguments come from a file; what is wrong with any of it is said before anything is sent."""
+    run = await waiting(asking)
+    for wrong, why in (
+        (["--arguments", "{"], "--arguments has no JSON in it"),
+        (["--arguments", "[1]"], "must be a JSON object"),
+        (["--arguments", "@nowhere.json"], "the file 'nowhere.json' can't be read"),
+        (["--arguments", "{}", "--for-run"], "leave --for-run out"),
+        (["--only", "title=One"], "add --for-run"),
+        (["--for-run", "--only", "title"], "no NAME=VALUE"),
+    ):
+        refused = await starter("approve", run, "t1c1", *wrong)
+        assert (refused.code, why in " ".join(refused.err.split())) == (2, True), refused.err
+    bad = await starter("approve", run, "t1c1", "--arguments", '{"title": 5}')
+    assert (bad.code, "approve was refused: the other arguments for t1c1" in " ".join(bad.err.split())) == (4, True)
+    file = tmp_path / "arguments.json"
+    file.write_text(json.dumps({"title": "Other", "text": "x" * 20_000}), encoding="utf-8")
+    await starter("pause", run)
+    edited = await starter("approve", run, "t1c1", "--arguments", f"@{file}")
+    assert (edited.code, edited.out) == (0, "approved t1c1\n"), edited.err
+    assert "t1c1 publish, not begun" in (await starter("state", run)).out
+    revoked = await starter("revoke", run, "t1c1", "--reason", "wait")
+    assert (revoked.code, revoked.out) == (0, "took back the approval of t1c1\n")
+    allowed = await starter("approve", run, "t1c2", "--for-run", "--only", "title=Tw*")
+    assert (allowed.code, "publish with title=Tw*" in (await starter("state", run)).out) == (0, True)
+    both = await starter("revoke", run, "t1c2", "--tool", "publish")
+    assert (both.code, "not both" in both.err) == (2, True)
+    assert (await starter("revoke", run, "--tool", "publish")).out == "took back the approval of publish\n"
+    await stop(Runs(asking.client), run)

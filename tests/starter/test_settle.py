@@ -6,7 +6,8 @@ import pytest
 from temporalio.client import Client
 
 from core.errors import InputError
-from infra.decisions import ActRefused, decide, make_act, with_settlement
+from infra.acts import make_act, with_settlement
+from infra.decisions import ActRefused, decide
 from infra.runs import Runs
 from infra.s3 import S3BlobStore
 from infra.settings import Settings

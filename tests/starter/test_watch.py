@@ -10,7 +10,8 @@ from temporalio.client import Client
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from core.chat import ChatReply
-from infra.decisions import ActRefused, decide, make_act, stop
+from infra.acts import make_act
+from infra.decisions import ActRefused, decide, stop
 from infra.reports import report_run
 from infra.runs import Runs
 from infra.s3 import S3BlobStore

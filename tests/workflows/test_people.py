@@ -84,7 +84,7 @@ async def test_acts_that_can_not_be_carried_out_are_recorded(
     state = await running.until(
         handle, lambda state: sum("refused" in line for line in state.recent) == 6, "all six are refused"
     )
-    assert any("there is no such signal; known: approve, reject, settle," in line for line in state.recent)
+    assert any("there is no such signal; known: approve, reject, revoke, settle," in line for line in state.recent)
     await handle.signal("approve")
     assert (await running.result(handle)).outcome == "completed"
 
