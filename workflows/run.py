@@ -18,10 +18,8 @@ with workflow.unsafe.imports_passed_through():
     from core.results import result_of
     from core.runs import (
         AgentInput,
-        AskInput,
         CloseInput,
         CommitInput,
-        CompactInput,
         Continued,
         OpenInput,
         RunResult,
@@ -30,7 +28,7 @@ with workflow.unsafe.imports_passed_through():
     from core.sizes import carried_bytes, first_part
     from core.steps import AskModel, Check, Commit, Compact, Finish, Record, RunCalls, Verify, Wait, next_step
     from core.tools import Call
-    from workflows import dispatch
+    from workflows import dispatch, thinking
     from workflows.below import Below
     from workflows.calls import Calls
     from workflows.held import HeldState
@@ -97,7 +95,7 @@ class Run(HeldState):
                 case Record(entry=entry):
                     self.apply(entry)
                 case AskModel(turn=turn):
-                    await self._ask(spec, turn)
+                    await thinking.ask(self, spec, turn)
                 case RunCalls(calls=calls):
                     self._calls.start(spec, calls)
                 case Verify(call=call):
@@ -107,7 +105,7 @@ class Run(HeldState):
                 case Commit():
                     await self._commit(spec)
                 case Compact(drop=drop):
-                    await self._compact(spec, drop=drop)
+                    await thinking.compact(self, spec, drop=drop)
                 case Wait(until=until):
                     await self._changed(until)
                 case Finish() as finish:
@@ -118,25 +116,6 @@ class Run(HeldState):
         super().apply(entry)
         if isinstance(entry, Forwarded):
             self._below.pass_on(entry)
-
-    async def _ask(self, spec: RunSpec, turn: int) -> None:
-        tail = self.state.tail
-        asked = await dispatch.ask_model(spec, AskInput(run=spec.run, head=self.head, tail=tail, turn=turn))
-        if not isinstance(asked, Failure):
-            self.become(fold.added(self.state, asked.reply, asked.head, len(tail)))
-        elif asked.kind == "ContextTooLong" and spec.context.policy == "compact":
-            self.become(fold.overflowed(self.state, spec.context.window_tokens))
-        else:
-            self.pause(asked)
-
-    async def _compact(self, spec: RunSpec, *, drop: bool) -> None:
-        state = self.state
-        compact = CompactInput(run=spec.run, head=self.head, tail=state.tail, turn=state.turn, drop=drop)
-        compacted = await dispatch.compact(spec, compact)
-        if isinstance(compacted, Failure):
-            self.pause(compacted)
-        else:
-            self.become(fold.added(self.state, compacted.entry, compacted.head, len(state.tail)))
 
     async def _commit(self, spec: RunSpec, calls: Sequence[Call] = ()) -> bool:
         part = first_part(self.state.tail)
