@@ -19,7 +19,7 @@ from core.tools import Effect, Server, ToolPolicy
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
-RESERVED = frozenset({"open_run", "ask_model", "commit", "compact", "close_run"})
+RESERVED = frozenset({"open_run", "ask_model", "commit", "compact", "close_run", "check_arguments", "prepare_child"})
 """Activities of every run, which a tool's activity must not take the place of."""
 
 _NAME = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$")
