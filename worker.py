@@ -25,6 +25,7 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.compaction import CompactionActivities
+from activities.delegation import DelegationActivities
 from activities.edits import EditActivities
 from activities.journal import JournalActivities
 from activities.model import ModelActivities
@@ -77,6 +78,7 @@ def build_worker(client: Client, settings: Settings, blobs: BlobStore, model: Ch
             asking.ask_model,
             compaction.compact,
             EditActivities(storage, toolbox).check_arguments,
+            DelegationActivities(storage, toolbox).prepare_child,
             *calls.activities(),
             *calls.verifying(),
         ],

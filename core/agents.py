@@ -16,6 +16,10 @@ _REFERENCE = re.compile(REFERENCE + SECRET_NAME.pattern)
 _CURE = f"write LOCAL_NAME: {REFERENCE}NAME, and give its value to the workers: a secret is never written here"
 
 
+DELEGATE = "delegate"
+"""The tool by which an agent hands a task to another one."""
+
+
 class Limits(Frozen):
     """When a run stops and asks: it pauses, and `resume` grants the same again. None means no limit."""
 
@@ -31,6 +35,10 @@ class Limits(Frozen):
     """So many equal calls with equal results, and the model is told; at twice as many the run pauses."""
     failures: int | None = Field(default=3, ge=2)
     """So many failures of a tool in a row, and the model is told to stop using it."""
+    depth: int = Field(default=3, ge=0, le=10)
+    """So many levels of sub-agents there may be below this agent."""
+    delegations: int = Field(default=50, ge=0, le=1000)
+    """So many sub-agents a run may start, one after the other or at once."""
 
 
 ContextPolicy = Literal["accumulate", "compact", "reset"]
@@ -61,6 +69,8 @@ class AgentHeader(Frozen):
     description: str = Field(min_length=1, max_length=400)
     model: str | None = Field(default=None, min_length=1, max_length=200)
     tools: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    """Agents to which it may hand tasks, by the tool `delegate`."""
     approval: dict[str, Asking] = Field(default_factory=dict)
     limits: Limits = Limits()
     context: Context = Context()
@@ -87,6 +97,14 @@ class AgentHeader(Frozen):
         if twice:
             raise ValueError(f"named twice: {', '.join(twice)}")
         return tools
+
+    @model_validator(mode="after")
+    def _agents_are_delegated_to(self) -> "AgentHeader":
+        if self.agents and DELEGATE not in self.tools:
+            raise ValueError(f"agents says to whom it may hand tasks: add {DELEGATE} to tools, or leave agents out")
+        if DELEGATE in self.tools and not self.agents:
+            raise ValueError(f"tools has {DELEGATE}: say in agents to whom it may hand tasks, such as [researcher]")
+        return self
 
     @model_validator(mode="after")
     def _approval_is_about_own_tools(self) -> "AgentHeader":

@@ -16,6 +16,7 @@ from core.entries import (
     Closed,
     Compacted,
     Decided,
+    Delegated,
     Edited,
     Entry,
     Expired,
@@ -146,7 +147,17 @@ def who(entry: Entry) -> str:
             return entry.tool
         case Paused() | Answered():
             return entry.by or RULES
-        case Compacted() | ApprovalRequested() | Reminded() | Expired() | Unsettled() | Refused() | Told() | Closed():
+        case (
+            Compacted()
+            | ApprovalRequested()
+            | Reminded()
+            | Expired()
+            | Unsettled()
+            | Refused()
+            | Told()
+            | Closed()
+            | Delegated()
+        ):
             return RULES
 
 

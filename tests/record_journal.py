@@ -18,6 +18,7 @@ from core.entries import (
     Closed,
     Compacted,
     Decided,
+    Delegated,
     Edited,
     Entry,
     Expired,
@@ -96,6 +97,16 @@ def commits() -> list[list[Entry]]:
             ),
         ],
         [
+            Delegated(
+                at=NOW,
+                turn=1,
+                call_id="t1c2",
+                agent="researcher",
+                to="run-1.t1c2",
+                task="Look.",
+                tokens=500,
+                cost_usd=0.5,
+            ),
             Forwarded(
                 at=NOW, turn=1, act="approve", to="below", target="t1c1", by="ana", said=inline('{"id": "t1c1"}')
             ),

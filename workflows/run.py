@@ -12,7 +12,8 @@ from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from core import fold
-    from core.entries import Closed, Entry, Forwarded, Refused, RunRef
+    from core.below import passed_on
+    from core.entries import Closed, Entry, Refused, RunRef
     from core.errors import BlobCorrupt
     from core.failures import Failure
     from core.results import result_of
@@ -76,7 +77,8 @@ class Run(HeldState):
             raise start if isinstance(start, Exception) else RuntimeError("a run that goes on is open already")
         self.search_attributes = start.search_attributes
         info = workflow.info()
-        scope = start.fork.run.scope if start.fork else info.workflow_id
+        shared = start.above.scope if start.above else ""
+        scope = start.fork.run.scope if start.fork else shared or info.workflow_id
         run = RunRef(scope=scope, workflow_id=info.workflow_id, run_id=info.run_id)
         opening = OpenInput(run=run, start=start, started_at=info.start_time)
         while isinstance(opened := await dispatch.open_run(opening), Failure):
@@ -114,8 +116,8 @@ class Run(HeldState):
     def apply(self, entry: Entry) -> None:
         """Take in an entry; an act that is for a run below is passed on."""
         super().apply(entry)
-        if isinstance(entry, Forwarded):
-            self._below.pass_on(entry)
+        for forwarded in passed_on(self.state, entry):
+            self._below.pass_on(forwarded)
 
     async def _commit(self, spec: RunSpec, calls: Sequence[Call] = ()) -> bool:
         part = first_part(self.state.tail)
