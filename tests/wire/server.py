@@ -17,6 +17,7 @@ class Answer:
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     piece_bytes: int = 0
+    pause_seconds: float = 0
     ending: Literal["whole", "dropped", "silent"] = "whole"
     keeps: int = 0
 
@@ -94,6 +95,7 @@ async def _send(answer: Answer, reader: asyncio.StreamReader, writer: asyncio.St
     for piece in answer.pieces():
         writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
         await writer.drain()
+        await asyncio.sleep(answer.pause_seconds)
     if answer.ending == "whole":
         writer.write(b"0\r\n\r\n")
         await writer.drain()
