@@ -9,6 +9,7 @@ from temporalio import activity
 from activities.boundary import bordered
 from activities.rules import check_rule
 from activities.toolbox import Toolbox
+from core.agents import PinnedAgent
 from core.artifacts import Artifacts
 from core.content import Content, cut, one_line
 from core.entries import Entry, Forked, Messaged, RunRef, Started
@@ -74,6 +75,8 @@ class JournalActivities:
             task=one_line(configuration.task.shown(), 200),
             by=start.by,
             model=configuration.model,
+            models=_several(start.agent, configuration.model),
+            on_failure=start.agent.on_failure,
             limits=start.agent.limits,
             context=start.agent.context,
             tools=tuple(tool.policy for tool in configuration.tools),
@@ -189,6 +192,11 @@ class JournalActivities:
             )
             for name in start.agent.tools
         )
+
+
+def _several(agent: PinnedAgent, model: str) -> tuple[str, ...]:
+    """Return the agent's models, when it names several, and the run's is one of them."""
+    return agent.models if agent.fallbacks and model in agent.models else ()
 
 
 async def _with_stored_arguments(call: Call, artifacts: Artifacts) -> Call:

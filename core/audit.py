@@ -31,6 +31,7 @@ from core.entries import (
     Revoked,
     Settled,
     Started,
+    Switched,
     Told,
     ToolFinished,
     Unsettled,
@@ -146,7 +147,17 @@ def who(entry: Entry) -> str:
             return entry.tool
         case Paused() | Answered():
             return entry.by or RULES
-        case Compacted() | ApprovalRequested() | Reminded() | Expired() | Unsettled() | Refused() | Told() | Closed():
+        case (
+            Compacted()
+            | ApprovalRequested()
+            | Reminded()
+            | Expired()
+            | Unsettled()
+            | Refused()
+            | Told()
+            | Switched()
+            | Closed()
+        ):
             return RULES
 
 
