@@ -4,7 +4,7 @@ import pytest
 
 from core.agents import Limits
 from core.approvals import act_on
-from core.entries import Paused, Refused, Resumed, Switched
+from core.entries import Entry, Paused, Refused, Resumed, Switched
 from core.failures import Failure
 from core.fold import apply
 from core.outline import Outline
@@ -89,9 +89,9 @@ def test_resume_takes_a_model_only_when_the_run_is_paused() -> None:
 
 def test_the_journal_says_which_model_the_next_prompt_is_for() -> None:
     """Also to who reads on from where it was before."""
-    entries = [started(), Switched(at=NOW, model="p:b", failed="p:a", why="x")]
+    entries: list[Entry] = [started(), Switched(at=NOW, model="p:b", failed="p:a", why="x")]
     assert configuration_of(entries).model == "p:b"
-    more = [*entries, reply(1, text="Hm."), Resumed(at=NOW), Resumed(at=NOW, model="q:mine")]
+    more: list[Entry] = [*entries, reply(1, text="Hm."), Resumed(at=NOW), Resumed(at=NOW, model="q:mine")]
     assert configuration_of(more, Outline().of(entries)).model == configuration_of(more).model == "q:mine"
 
 
