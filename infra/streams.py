@@ -6,11 +6,13 @@ bytes are watched, below the clients. The price: answers are asked for uncompres
 
 import asyncio
 import re
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from typing import Any, Final
 
 import httpx2
@@ -46,6 +48,7 @@ class Watch:
     tail: bytes = b""
     page: str | None = None
     whole: bytes | None = None
+    opened: list[httpx2.Response] = field(default_factory=list)
 
     def saw(self, chunk: bytes) -> None:
         """Take note of a chunk."""
@@ -89,6 +92,9 @@ async def watched(limits: StreamLimits, on_life: Callable[[], None] | None = Non
         raise Stalled(_stalled(limits, started=started)) from None
     finally:
         _watch.reset(token)
+        # A client that is cancelled at an unlucky moment forgets to.
+        for response in watch.opened:
+            await response.aclose()
 
 
 def _stalled(limits: StreamLimits, *, started: bool) -> str:
@@ -98,12 +104,19 @@ def _stalled(limits: StreamLimits, *, started: bool) -> str:
     return f"{what} within {seconds:g} s (a model that needs longer: raise {setting})"
 
 
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Return whom to trust, read once for all clients: it takes longer than anything else about them."""
+    return httpx2.create_ssl_context()
+
+
 class WatchedClient(httpx2.AsyncClient):
     """An HTTP client for one provider whose answers are watched."""
 
     def __init__(self) -> None:
         # The time limits of reading are the watch's; proxies come from the environment, as everywhere.
         super().__init__(
+            verify=_trusted(),
             follow_redirects=True,
             headers={"accept-encoding": "identity"},
             timeout=httpx2.Timeout(None),
@@ -124,6 +137,7 @@ class WatchedClient(httpx2.AsyncClient):
             return httpx2.Response(200, headers=json, content=watch.whole, request=request)
         request.headers["accept-encoding"] = "identity"
         response = await super().send(request, **{**options, "stream": True})
+        watch.opened.append(response)
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _WatchedBytes(response.stream, watch)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
