@@ -44,11 +44,12 @@ class DelegationActivities:
         except (InputError, ValueError) as error:
             return Child(problem=cut(str(error), PROBLEM_BYTES))
         path = (*(spec.above.path if spec.above else ()), spec.run.workflow_id)
+        pinned = {"limits": narrowed(agent.limits, wanted.limits), "model": agent.model or spec.model}
         start = AgentInput(
-            agent=agent.model_copy(update={"limits": narrowed(agent.limits, wanted.limits)}),
+            agent=agent.model_copy(update=pinned),
             task=await artifacts.store_text(task, f"{wanted.call.id}-task.txt"),
             attachments=attachments,
-            model=spec.override or agent.model or spec.model,
+            model=spec.override,
             by=spec.by,
             heartbeat_timeout=spec.heartbeat_timeout,
             team=_team_of(configuration, agent),

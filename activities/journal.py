@@ -9,7 +9,7 @@ from temporalio import activity
 from activities.boundary import bordered
 from activities.rules import check_rule
 from activities.toolbox import Toolbox
-from core.agents import DELEGATE
+from core.agents import DELEGATE, PinnedAgent
 from core.artifacts import Artifacts
 from core.chat import ToolSchema
 from core.content import Content, cut, one_line
@@ -76,6 +76,8 @@ class JournalActivities:
             task=one_line(configuration.task.shown(), 200),
             by=start.by,
             model=configuration.model,
+            models=_several(start.agent, configuration.model),
+            on_failure=start.agent.on_failure,
             limits=start.agent.limits,
             context=start.agent.context,
             tools=tuple(tool.policy for tool in configuration.tools),
@@ -205,6 +207,11 @@ def _for_team(schema: ToolSchema, start: AgentInput) -> ToolSchema:
         raise InputError(f"agent {start.agent.name}: agents names {', '.join(strangers)}, not given with it; add team")
     known = "\n".join(f"- {name}: {start.team[name].description}" for name in start.agent.agents)
     return schema.model_copy(update={"description": f"{schema.description}\n\nAgents that there are:\n{known}"})
+
+
+def _several(agent: PinnedAgent, model: str) -> tuple[str, ...]:
+    """Return the agent's models, when it names several, and the run's is one of them."""
+    return agent.models if agent.fallbacks and model in agent.models else ()
 
 
 async def _with_stored_arguments(call: Call, artifacts: Artifacts) -> Call:

@@ -14,6 +14,7 @@ from temporalio import activity
 from activities.boundary import bordered
 from activities.conversation import committed, read_messages, read_texts, readable_preview
 from activities.rules import verdict
+from activities.streaming import StreamedText
 from activities.toolbox import Toolbox
 from core.artifacts import Artifacts
 from core.chat import ChatReply, ChatRequest, ProposedCall
@@ -64,7 +65,7 @@ class ModelActivities:
         outline = self._known.get(ask.run.run_id).outline.of(entries)
         request = await self._request(entries, artifacts, ask.run.run_id)
         began = time.monotonic()
-        reply = await self._model.reply(request)
+        reply = await self._model.reply(request, StreamedText())
         seconds = time.monotonic() - began
         replied = await self._recorded(reply, ask.turn, request.model, artifacts, outline)
         prompt_tokens = reply.usage.input_tokens or len(request.model_dump_json()) // TOKEN_BYTES

@@ -1,7 +1,7 @@
 """An agent as its file says, and as it is pinned when a run starts."""
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -41,6 +41,10 @@ class Limits(Frozen):
     """So many sub-agents a run may start, one after the other or at once."""
 
 
+OnFailure = Literal["pause", "fail"]
+MODELS = 10
+"""Most models of an agent."""
+
 ContextPolicy = Literal["accumulate", "compact", "reset"]
 
 
@@ -68,6 +72,13 @@ class AgentHeader(Frozen):
     name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")
     description: str = Field(min_length=1, max_length=400)
     model: str | None = Field(default=None, min_length=1, max_length=200)
+    """In a file also a list: the first is the model, the others are its `fallbacks`."""
+    fallbacks: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = Field(
+        default=(), max_length=MODELS - 1, exclude_if=lambda value: not value
+    )
+    """Models that are asked, in this order, when the one before has failed for good."""
+    on_failure: OnFailure = Field(default="pause", exclude_if=lambda value: value == "pause")
+    """What a run does whose model fails for good or makes no sense: it waits for a person, or ends."""
     tools: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     """Agents to which it may hand tasks, by the tool `delegate`."""
@@ -89,6 +100,32 @@ class AgentHeader(Frozen):
             if not (isinstance(reference, str) and _REFERENCE.fullmatch(reference)):
                 raise ValueError(f"{name} is no reference; {_CURE}")
         return secrets
+
+    @model_validator(mode="before")
+    @classmethod
+    def _several_models(cls, fields: object) -> object:
+        """Take a list of models apart."""
+        if not isinstance(fields, dict) or not isinstance(fields.get("model"), list):
+            return fields
+        if not fields["model"]:
+            raise ValueError("model is an empty list; name one, or leave it out")
+        if fields.get("fallbacks"):
+            raise ValueError("model is a list already: leave fallbacks out")
+        first, *others = fields["model"]
+        return {**fields, "model": first, "fallbacks": others}
+
+    @model_validator(mode="after")
+    def _models_are_different(self) -> "AgentHeader":
+        if self.fallbacks and self.model is None:
+            raise ValueError("fallbacks without a model: write model: [first, second]")
+        if len(set(self.models)) < len(self.models):
+            raise ValueError("model names one twice")
+        return self
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """All models, in their order; none when the worker's default is used."""
+        return (self.model, *self.fallbacks) if self.model is not None else ()
 
     @field_validator("tools")
     @classmethod

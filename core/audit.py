@@ -32,6 +32,7 @@ from core.entries import (
     Revoked,
     Settled,
     Started,
+    Switched,
     Told,
     ToolFinished,
     Unsettled,
@@ -157,6 +158,7 @@ def who(entry: Entry) -> str:
             | Told()
             | Closed()
             | Delegated()
+            | Switched()
         ):
             return RULES
 

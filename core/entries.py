@@ -60,6 +60,7 @@ __all__ = [
     "Settled",
     "Settlement",
     "Started",
+    "Switched",
     "Told",
     "ToolFinished",
     "Unsettled",
@@ -201,6 +202,18 @@ class Resumed(EntryBase):
 
     kind: Literal["resumed"] = "resumed"
     by: str = ""
+    model: str = Field(default="", exclude_if=lambda value: not value)
+    """The model with which it goes on, when the person named one."""
+
+
+class Switched(EntryBase):
+    """A model failed for good; from here on the next one of the agent's list is asked."""
+
+    kind: Literal["switched"] = "switched"
+    model: str
+    failed: str
+    """The model that was asked before, and why it failed."""
+    why: str
 
 
 class Raised(EntryBase):
@@ -243,6 +256,7 @@ Entry = Annotated[
     | Told
     | Paused
     | Resumed
+    | Switched
     | Raised
     | Closed,
     Field(discriminator="kind"),

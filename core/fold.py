@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from itertools import takewhile
 
-from core import deciding, settlement
+from core import deciding, settlement, switching
 from core.budgets import raised
 from core.content import inline
 from core.entries import (
@@ -32,6 +32,7 @@ from core.entries import (
     Revoked,
     Settled,
     Started,
+    Switched,
     Told,
     ToolFinished,
     Unsettled,
@@ -177,8 +178,8 @@ def _fold(state: RunState, entry: Entry) -> RunState:
             return _told(state, entry)
         case Paused():
             return state.model_copy(update={"paused": entry})
-        case Resumed():
-            return _resumed(state)
+        case Resumed() | Switched():
+            return switching.folded(state, entry)
         case Raised():
             return raised(state, entry)
         case Closed():
@@ -203,6 +204,7 @@ def _replied(state: RunState, entry: Replied) -> RunState:
             "usage": state.usage + entry.usage,
             "context_tokens": entry.prompt_tokens + tokens(entry),
             "compactions": 0,
+            "failed_models": (),
         }
     )
 
@@ -259,22 +261,6 @@ def _mistakes(state: RunState) -> int:
         return 0
     ran_or_rejected = any(result.attempts or entry.decisions for entry, result in results)
     return state.mistakes if ran_or_rejected else state.mistakes + 1
-
-
-def _resumed(state: RunState) -> RunState:
-    cause = state.paused.cause if state.paused is not None else None
-    granted = cause == "limit"
-    changes: dict[str, object] = {
-        "paused": None,
-        "mistakes": 0,
-        "compactions": 0,
-        "seen": (),
-        "failures": {},
-        "grants": state.grants + (1 if granted else 0),
-    }
-    if cause not in {"limit", "person"}:
-        changes |= {"said": None, "stop_reason": None}
-    return state.model_copy(update=changes)
 
 
 def _waiting(state: RunState, now: datetime) -> RunState:

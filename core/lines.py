@@ -26,6 +26,7 @@ from core.entries import (
     Revoked,
     Settled,
     Started,
+    Switched,
     Told,
     ToolFinished,
     Unsettled,
@@ -129,16 +130,24 @@ def what(entry: Entry) -> str:
             return f"{entry.act} refused: {entry.why}"
         case Told():
             return f"told the model: {entry.text}"
+        case Paused() | Resumed() | Switched() | Raised():
+            return _steered(entry)
+        case Closed():
+            return f"{entry.outcome}" + (f": {entry.reason}" if entry.reason else "")
+
+
+def _steered(entry: Paused | Resumed | Switched | Raised) -> str:
+    match entry:
         case Paused():
             return f"paused: {entry.why}"
         case Resumed():
-            return f"resumed by {entry.by or 'somebody'}"
+            return f"resumed by {entry.by or 'somebody'}" + (f" with {entry.model}" if entry.model else "")
+        case Switched():
+            return f"goes on with {entry.model}: {entry.failed} failed: {entry.why}"
         case Raised():
             amounts = ((entry.turns, "turns"), (entry.tokens, "tokens"), (entry.cost_usd, "USD"))
             said = ", ".join(f"{amount:g} {unit}" for amount, unit in amounts if amount)
             return f"limits raised by {entry.by or 'somebody'}: {said}"
-        case Closed():
-            return f"{entry.outcome}" + (f": {entry.reason}" if entry.reason else "")
 
 
 def _asked(entry: OfCall) -> str:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
-from core.agents import Context, Limits, PinnedAgent
+from core.agents import Context, Limits, OnFailure, PinnedAgent
 from core.chat import Usage
 from core.content import ArtifactRef, Content
 from core.entries import Compacted, Entry, Outcome, Replied, RunRef
@@ -85,6 +85,10 @@ class RunSpec(Frozen):
     by: str = ""
     """Who started the run."""
     model: str
+    """The model that it began with; `core.switching` says which is asked now."""
+    models: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
+    """The agent's list, when it names several: each is asked when the one before fails for good."""
+    on_failure: OnFailure = Field(default="pause", exclude_if=lambda value: value == "pause")
     limits: Limits
     context: Context = Context()
     tools: tuple[ToolPolicy, ...]

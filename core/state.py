@@ -121,6 +121,13 @@ class Seen(Frozen):
     told: bool = False
 
 
+class FailedModel(Frozen):
+    """A model that failed for good, and why."""
+
+    model: str
+    why: str
+
+
 class RunState(Frozen):
     """All that the workflow knows of its run. `version` is that of this form; old ones are migrated when carried on."""
 
@@ -157,6 +164,10 @@ class RunState(Frozen):
     paused: Paused | None = None
     waiting_since: datetime | None = None
     waited_seconds: float = 0.0
+    model: str = Field(default="", exclude_if=lambda value: not value)
+    """The model that is asked, when it is not the one that the run began with."""
+    failed_models: tuple[FailedModel, ...] = Field(default=(), exclude_if=lambda value: not value)
+    """Those that failed since the last reply, in their order."""
     usage: Usage = Usage()
     context_tokens: int = 0
     """The size of the next prompt, estimated: the last one, and what came since."""

@@ -104,14 +104,21 @@ def read_agent(path: Path) -> AgentFile:
             f"{path}:{matter.line_of(('name',))}: name: the agent is called {header.name}, its file {path.name}; "
             f"rename one: the file of {header.name} is {header.name}.md"
         )
-    if header.model is not None:
-        try:
-            header = header.model_copy(update={"model": check_model(header.model)})
-        except InputError as error:
-            raise InputError(f"{path}:{matter.line_of(('model',))}: model: {error}") from None
+    header = _with_checked_models(header, matter, path)
     if not matter.body:
         raise InputError(f"{path}: the instructions are empty: write below the front matter what the agent shall do")
     return AgentFile(**header.model_dump(), instructions=clean(matter.body))
+
+
+def _with_checked_models(header: AgentHeader, matter: FrontMatter, path: Path) -> AgentHeader:
+    """Return the header with the full names of its models."""
+    try:
+        models = [check_model(model) for model in header.models]
+    except InputError as error:
+        raise InputError(f"{path}:{matter.line_of(('model',))}: model: {error}") from None
+    if not models:
+        return header
+    return header.model_copy(update={"model": models[0], "fallbacks": tuple(models[1:])})
 
 
 def _files(folder: Path) -> list[Path]:
@@ -146,6 +153,8 @@ def _text(path: Path) -> str:
 def _explain(problem: ErrorDetails, matter: FrontMatter, path: Path) -> str:
     """Write one problem in one line: file, line, field, what is wrong, the cure."""
     where = tuple(str(part) for part in problem["loc"])
+    if where[:1] == ("fallbacks",) and where[:1] not in matter.lines:
+        where = ("model", str(int(where[1]) + 2)) if len(where) > 1 else ("model",)  # one of a list, counted from 1
     line = matter.line_of(where)
     field = ".".join(where) or "the front matter"
     if problem["type"] == "extra_forbidden":

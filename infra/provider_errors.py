@@ -77,7 +77,8 @@ def _told(watch: Watch) -> Failure | None:
         return None
     said = error if isinstance(error, dict) else {"message": str(error)}
     code = said.get("code") or said.get("type")
-    status = int(code) if str(code).isdigit() and 400 <= int(code) < 600 else None
+    number = int(str(code)) if str(code).isdecimal() else 0
+    status = number if 400 <= number < 600 else None
     return Failure("", "", str(said.get("message") or error), status, None if code is None else str(code))
 
 

@@ -13,6 +13,7 @@ from temporalio.exceptions import ApplicationError
 with workflow.unsafe.imports_passed_through():
     from core import fold
     from core.below import passed_on
+    from core.content import one_line
     from core.entries import Closed, Entry, Refused, RunRef
     from core.errors import BlobCorrupt
     from core.failures import Failure
@@ -44,6 +45,9 @@ CARRIED_BYTES = 768 * 1024
 CARRIED_TAIL_BYTES = 512
 CARRYING_COMMITS = 5
 """Before it is handed on, the tail is written until next to nothing is left of it; acts may come in all the while."""
+
+REASON_CHARACTERS = 2000
+"""Longest reason of a failed run that Temporal is told."""
 
 ANSWERING = timedelta(milliseconds=1)
 
@@ -97,7 +101,8 @@ class Run(HeldState):
                 case Record(entry=entry):
                     self.apply(entry)
                 case AskModel(turn=turn):
-                    await thinking.ask(self, spec, turn)
+                    if (finish := await thinking.ask(self, spec, turn)) is not None:
+                        return finish
                 case RunCalls(calls=calls):
                     self._calls.start(spec, calls)
                 case Verify(call=call):
@@ -162,6 +167,9 @@ class Run(HeldState):
         """Close the journal and return the result; a store that refuses only pauses the run.
 
         Acts that come in meanwhile are refused and written behind the end; if they never cease, the last are counted.
+
+        Raises:
+            ApplicationError: the run has failed (`RunFailed`): its agent wants no pause then.
         """
         self.apply(self.last_entry(finish))
         result = result_of(spec, self.state, finish.outcome, finish.reason, workflow.now())
@@ -170,6 +178,8 @@ class Run(HeldState):
             closings += 1
             if isinstance(closed, Failure):
                 await self._paused(closed)
+        if finish.outcome == "failed":
+            raise ApplicationError(one_line(finish.reason, REASON_CHARACTERS), type="RunFailed", non_retryable=True)
         return closed.model_copy(update={"late_acts": len(self.state.tail) + len(self.inbox)})
 
     async def close_cancelled(self) -> None:
