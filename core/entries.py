@@ -141,6 +141,10 @@ class Replied(EntryBase):
     stop_reason: StopReason = "end"
     model: str = ""
     native: Content | None = None
+    original: ArtifactRef | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What came, as JSON, when a text of it had to be changed to be one."""
+    answer: Content | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The whole text, when this reply goes on with earlier ones that were cut at the output limit."""
     seconds: float = 0.0
     prompt_tokens: int = 0
     """The size of the messages that it answers, without tools and instructions: as counted, or estimated."""

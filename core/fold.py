@@ -199,7 +199,7 @@ def _replied(state: RunState, entry: Replied) -> RunState:
         update={
             "turn": entry.turn,
             "open_calls": tuple(OpenCall(call=call) for call in entry.calls),
-            "said": entry.text,
+            "said": entry.answer or entry.text,
             "stop_reason": entry.stop_reason,
             "usage": state.usage + entry.usage,
             "context_tokens": entry.prompt_tokens + tokens(entry),

@@ -23,6 +23,7 @@ COMPACTIONS = 3
 """Compactions in a row, after which the run pauses: the first sums up, the others drop."""
 
 AGAIN = "resume lets it try again"
+GO_ON = "Your reply was cut at the output limit. Go on exactly where it ended, and repeat nothing of it."
 MISTAKES = 6
 """Mistakes of the model in a row, after which the run pauses."""
 
@@ -226,7 +227,7 @@ def _answered(spec: RunSpec, state: RunState, now: datetime) -> Step:
         cure = "resume asks it again; resume --model OTHER asks another one"
         return _stop(spec, state, now, "failure", f"the model refused to answer ({text[:200]})", cure)
     if state.stop_reason == "length":
-        return _tell(state, now, "Your reply was cut at the output limit. Answer again, shorter.")
+        return _tell(state, now, GO_ON if text else "Your reply was cut before it said anything. Answer, shorter.")
     if state.stop_reason == "other":
         return _tell(state, now, "Your reply ended for an unknown reason and may be incomplete. Answer again.")
     if not text:

@@ -65,6 +65,7 @@ async def test_half_characters_and_nuls_do_no_harm(dialect: Dialect) -> None:
     async with models_on([dialect.says(said), dialect.says(RAIN)]) as (models, _):
         reply = await models.reply(ask(dialect.model), pieces.append)
         assert reply.text == "a😀b\ufffdc␀d"
+        assert reply.original is not None, "what came is there, too"
         assert "".join(pieces).encode(), "what streams can be shown"
         assert (await models.reply(ask(dialect.model, *then(reply)))).text == "It rains."
 
