@@ -16,7 +16,7 @@ export TASK
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check format lock histories bench soak chaos clean
+.PHONY: help demo up test check format lock histories diagram bench soak chaos clean
 
 help:  ## list what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-12s%s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ format: $(INSTALLED)  ## format, and mend what ruff can mend
 
 histories: $(INSTALLED)  ## record the histories that later versions must replay: into tests/histories
 	@$(BIN)/python -m tests.record_histories
+
+diagram: $(INSTALLED)  ## draw the way of a call into the README, from the rules themselves
+	@$(BIN)/python -m tests.core.request_machine
 
 bench: $(INSTALLED)  ## what a turn costs, against a bare workflow: into .local/bench.json; ARGS="--artifact-gb 1" for one large artifact
 	@$(BIN)/python -m tests.benchmarks $(ARGS)

@@ -273,7 +273,12 @@ def _which(state: RunState, call_id: str, status: CallStatus) -> str | Refusal:
 
 
 def _before(state: RunState, call_id: str) -> str:
-    """Say who decided a call before, as far back as the state knows."""
+    """Say who decided a call before: of this turn each, of earlier ones as far back as the state knows."""
+    of_turn = next((entry for entry in state.open_calls if entry.call.id == call_id), None)
+    if of_turn is not None and of_turn.settled is None and of_turn.edit is None and of_turn.decisions:
+        last = of_turn.decisions[-1]
+        verdict = "approved" if last.approved else "rejected"
+        return f": already {verdict} by {last.by or 'somebody'} at {utc(last.at)}"
     for taken in reversed(state.acts):
         match taken.entry:
             case Decided(call_id=decided, approved=approved, by=by, at=at) if decided == call_id:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Sequence
 
 from core.content import Content, cut, one_line
 from core.lines import readable_arguments, summary
@@ -13,7 +14,8 @@ COMMAND = "python starter.py"
 SIGNING = "--by NAME --sign-with FILE"
 
 SHOWN = 5
-"""So many approved calls are shown."""
+"""So many calls that wait are shown in full, and as many of those that are approved."""
+LISTED = 40
 DETAILS_BYTES = 12 * 1024
 """Longest text for the Temporal UI."""
 
@@ -21,7 +23,9 @@ DETAILS_BYTES = 12 * 1024
 def details(spec: RunSpec | None, state: RunState, workflow_id: str) -> str:
     """Return the Markdown that the Temporal UI shows of the run: what it does, and what it waits for."""
     parts = [_headline(spec, state)]
-    parts += [_waiting(entry, workflow_id) for entry in state.pending]
+    parts += [_waiting(entry, workflow_id) for entry in state.pending[:SHOWN]]
+    if len(state.pending) > SHOWN:
+        parts.append(_more(state.pending[SHOWN:], workflow_id))
     if state.paused is not None:
         parts.append(
             f"### Paused\n\n```\n{_fenced(state.paused.why)}\n```\n\n"
@@ -87,6 +91,14 @@ def _waiting(entry: OpenCall, workflow_id: str) -> str:
         f"{whole}To decide, {'' if _signs(entry) else by_signal}"
         f"type\n\n```\n{COMMAND} approve {run} {call.id}{_signs(entry)}\n```"
     )
+
+
+def _more(waiting: Sequence[OpenCall], workflow_id: str) -> str:
+    """Name further calls that wait, as many as make sense."""
+    lines = [f"- {_code(one_line(f'{entry.call.id} {summary(entry.call)}', 80))}" for entry in waiting[:LISTED]]
+    rest = [f"- and {len(waiting) - LISTED} more"] if len(waiting) > LISTED else []
+    way = f"All of them, with what to type:\n\n```\n{COMMAND} state {shlex.quote(workflow_id)}\n```"
+    return f"### {len(waiting)} more wait\n\n" + "\n".join([*lines, *rest]) + f"\n\n{way}"
 
 
 def _question(entry: OpenCall, run: str, asked: str, whole: str) -> str:

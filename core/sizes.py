@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
+from core.content import inline
 from core.entries import Entry, Messaged, Replied, ToolFinished, size_bytes
-from core.state import TOKEN_BYTES
+from core.state import TOKEN_BYTES, RunState
 
 COMMIT_BYTES = 256 * 1024
 """Longest tail that is sent at once."""
@@ -32,3 +33,12 @@ def first_part(tail: Sequence[Entry]) -> tuple[Entry, ...]:
             break
         part.append(entry)
     return tuple(part)
+
+
+def carried_bytes(state: RunState) -> int:
+    """Return how long a state is when it goes on in a new Temporal run: no tail, arguments as artifacts."""
+    bare = tuple(
+        entry.model_copy(update={"call": entry.call.model_copy(update={"arguments": inline("")})})
+        for entry in state.open_calls
+    )
+    return len(state.model_copy(update={"open_calls": bare, "tail": ()}).model_dump_json())

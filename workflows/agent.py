@@ -240,8 +240,9 @@ class Agent:
         """Record a signal that nobody knows, so that its sender can see why nothing came of it."""
         self._run.signals += 1
         why = f"there is no such signal; known: {', '.join(ACT_NAMES)}"
-        self._run.apply(Refused(at=workflow.now(), turn=self._run.state.turn, act=one_line(name, 60), why=why))
+        turn = self._run.state.turn
+        self._run.inbox.put(lambda: Refused(at=workflow.now(), turn=turn, act=one_line(name, 60), why=why))
 
     def _act(self, name: ActName, act: RawValue) -> None:
         self._run.signals += 1
-        self._run.apply(taken_by(self._run, name, act))
+        self._run.inbox.put(lambda: taken_by(self._run, name, act))

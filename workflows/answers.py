@@ -19,8 +19,11 @@ def check(run: Run, name: ActName, act: RawValue) -> None:
     """Refuse an act that can't be carried out: it leaves no trace, and its sender is told why.
 
     Raises:
-        ApplicationError: the act is refused, or the run goes on in a new Temporal run in this very moment.
+        ApplicationError: the act is refused, or the run goes on in a new Temporal run in this very moment, or signals
+            that were sent before are still to be read.
     """
+    if run.inbox:
+        raise ApplicationError(f"{len(run.inbox)} signals are to be read first; send it again", type="SendAgain")
     if run.leaving:
         raise ApplicationError("the run goes on in a new Temporal run right now; send it again", type="SendAgain")
     taken = taken_by(run, name, act)

@@ -1,4 +1,6 @@
-"""The state of a run as its workflow holds it: changed in one place, and shown in the Temporal UI at each change."""
+"""The state of a run as its workflow holds it: changed in one place, and shown in the Temporal UI after each change."""
+
+import asyncio
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey
@@ -26,6 +28,7 @@ class HeldState:
         """How often the state has changed: who waits for a change compares it."""
         self.search_attributes = before is not None and before.spec.search_attributes
         self._shown_phase = "" if before else "running"
+        self._is_shown = True
 
     @property
     def head(self) -> Head:
@@ -44,11 +47,18 @@ class HeldState:
         self.apply(Paused(at=workflow.now(), turn=self.state.turn, cause="failure", why=why))
 
     def become(self, state: RunState) -> None:
-        """Take the new state, and show it in the Temporal UI."""
+        """Take the new state, and show it in the Temporal UI: once for all changes of a moment."""
         self.state = state
         self.changes += 1
-        workflow.set_current_details(details(self.spec, state, workflow.info().workflow_id))
+        if self._is_shown:
+            self._is_shown = False
+            asyncio.get_running_loop().call_soon(self._show)
         phase = "running" if state.phase in {"opening", "thinking", "acting"} else state.phase
         if self.search_attributes and phase != self._shown_phase:
             self._shown_phase = phase
             workflow.upsert_search_attributes([PHASE.value_set(phase)])
+
+    def _show(self) -> None:
+        """Write the text for people: thousands of acts in one workflow task must not write it thousands of times."""
+        self._is_shown = True
+        workflow.set_current_details(details(self.spec, self.state, workflow.info().workflow_id))

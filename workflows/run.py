@@ -27,17 +27,20 @@ with workflow.unsafe.imports_passed_through():
         RunResult,
         RunSpec,
     )
-    from core.sizes import first_part
+    from core.sizes import carried_bytes, first_part
     from core.steps import AskModel, Check, Commit, Compact, Finish, Record, RunCalls, Verify, Wait, next_step
     from core.tools import Call
     from workflows import dispatch
     from workflows.calls import Calls
     from workflows.held import HeldState
+    from workflows.inbox import Inbox
 
 SIGNALS_PER_GENERATION = 2000
 UPDATES_PER_GENERATION = 500
 """After so many a run goes on in a new Temporal run: at 10,000 signals or 2,000 updates Temporal refuses more."""
 
+CARRIED_BYTES = 768 * 1024
+"""A state that would be longer is not carried on yet: what is sent must stay far below what Temporal takes."""
 CARRIED_TAIL_BYTES = 512
 CARRYING_COMMITS = 5
 """Before it is handed on, the tail is written until next to nothing is left of it; acts may come in all the while."""
@@ -60,6 +63,7 @@ class Run(HeldState):
         self._accepted_at = 0
         self._generation = before.generation if before else 1
         self._calls = Calls(self)
+        self.inbox = Inbox(self)
 
     async def open(self, start: AgentInput | Continued | ApplicationError | BlobCorrupt) -> RunSpec:
         """Open the run; a store that refuses only pauses it.
@@ -140,7 +144,7 @@ class Run(HeldState):
         info = workflow.info()
         long = info.is_continue_as_new_suggested() or info.get_current_history_length() >= spec.events_per_generation
         many = self.signals >= SIGNALS_PER_GENERATION or self.updates >= UPDATES_PER_GENERATION
-        return (long or many) and not self._calls
+        return (long or many) and not self._calls and not self.inbox and carried_bytes(self.state) <= CARRIED_BYTES
 
     def accepted(self) -> None:
         """Take note that an update was accepted, and in which task."""
@@ -152,13 +156,16 @@ class Run(HeldState):
         self.become(fold.all_recorded(self.state))
         calls = [entry.call for entry in self.state.open_calls]
         for _ in range(CARRYING_COMMITS):
-            if not await self._commit(spec, calls) or self.state.tail_bytes <= CARRIED_TAIL_BYTES:
+            if not await self._commit(spec, calls) or (self.state.tail_bytes <= CARRIED_TAIL_BYTES and not self.inbox):
                 break
         await workflow.wait_condition(workflow.all_handlers_finished)
         self.leaving = True
         if self._accepted_at == workflow.info().get_current_history_length():
             # An update that is answered in the same task as the change might be applied once more after it.
             await workflow.sleep(ANSWERING, summary="answers before it goes on in a new Temporal run")
+        if self.inbox:  # these signals were sent to this Temporal run: they are read first
+            self.leaving = False
+            return
         workflow.continue_as_new(Continued(spec=spec, state=self.state, generation=self._generation + 1))
 
     async def close(self, spec: RunSpec, finish: Finish) -> RunResult:
@@ -173,7 +180,7 @@ class Run(HeldState):
             closings += 1
             if isinstance(closed, Failure):
                 await self._paused(closed)
-        return closed.model_copy(update={"late_acts": len(self.state.tail)})
+        return closed.model_copy(update={"late_acts": len(self.state.tail) + len(self.inbox)})
 
     async def close_cancelled(self) -> None:
         """Stop what runs, keep what it gave, and close the journal: it can be read as that of any other run."""
@@ -194,10 +201,12 @@ class Run(HeldState):
     def _is_closed(self, closings: int) -> bool:
         """Say whether all is written, or all but acts on an ended run that come in faster than they can be written."""
         tail = self.state.tail
-        return not tail or (closings >= CLOSINGS and all(isinstance(entry, Refused) for entry in tail))
+        return not (tail or self.inbox) or (closings >= CLOSINGS and all(isinstance(entry, Refused) for entry in tail))
 
     async def _written(self, spec: RunSpec, result: RunResult) -> RunResult | Failure:
         """Write the tail, as much as goes at once, and the manifest behind it."""
+        if not self.state.tail:
+            await workflow.wait_condition(lambda: bool(self.state.tail))
         part = first_part(self.state.tail)
         closing = CloseInput(run=spec.run, head=self.head, tail=part, agent=spec.agent, result=result)
         closed = await dispatch.close_run(spec, closing)

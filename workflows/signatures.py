@@ -10,10 +10,10 @@ with workflow.unsafe.imports_passed_through():
     from core.acts import ActName
     from core.approvals import Taken, act_on
     from core.signing import Signatures
-    from workflows.run import Run
+    from workflows.held import HeldState
 
 
-def taken_by(run: Run, name: ActName, act: RawValue) -> Taken:
+def taken_by(run: HeldState, name: ActName, act: RawValue) -> Taken:
     """Return what comes of a person's act now: the decision, or why it is refused. Changes nothing, never raises."""
     signatures = Signatures(run=run.spec.run, verify=is_signed_by) if run.spec is not None else None
     return act_on(run.state, name, act.payload.data, workflow.now(), signatures)
