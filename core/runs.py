@@ -49,6 +49,8 @@ class AgentInput(Frozen):
     heartbeat_timeout: timedelta = Field(default=timedelta(seconds=10), gt=timedelta(0), le=timedelta(hours=1))
     """After how long without a sign of life an activity is taken for dead and started elsewhere."""
     fork: ForkFrom | None = None
+    scope: str = Field(default="", max_length=1000, exclude_if=lambda value: not value)
+    """The root run, when this one is a part of it: they share artifacts. Empty: it is a root itself."""
     events_per_generation: int = Field(default=EVENTS_PER_GENERATION, ge=50, le=20_000)
     search_attributes: bool = False
     """Whether the namespace knows Perdure's search attributes; without them a run is only harder to find."""

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from core import deciding, settlement
 from core.call_entries import ApprovalRequested, Decided, Expired, Reminded, Revoked, Settled, Unsettled
-from core.content import ArtifactRef, Content, inline
+from core.content import ArtifactRef, Content
 from core.entries import Paused, Refused, Resumed
 from core.frozen import Frozen
 from core.journal import Head
@@ -24,7 +24,17 @@ from core.pipelines.entries import (
 )
 from core.pipelines.lines import line
 from core.pipelines.state import AGENT, GATE, PipelineState, StepState
-from core.state import ACTS_KEPT, RECENT_LINES, TAIL_HARD_BYTES, CallStatus, OpenCall, RunState, TakenAct, kept_act
+from core.state import (
+    ACTS_KEPT,
+    RECENT_LINES,
+    TAIL_HARD_BYTES,
+    UNSEEN,
+    CallStatus,
+    OpenCall,
+    RunState,
+    TakenAct,
+    kept_act,
+)
 
 OfCall = ApprovalRequested | Decided | Expired | Reminded | Revoked | Unsettled | Settled
 CARRIED_BYTES = 512
@@ -264,6 +274,14 @@ def _waiting(state: PipelineState, now: datetime) -> PipelineState:
     return state
 
 
-def empty() -> Content:
-    """Return what a step is given that is given nothing."""
-    return inline("")
+def interrupted(state: PipelineState, now: datetime) -> PipelineState:
+    """Return the state after a cancel has stopped all that was under way: whether it took effect is not known."""
+    for key, run in state.runs.items():
+        undo_stopped = run.undo in {"preparing", "open"}
+        if undo_stopped:
+            state = changed(state, key, undo="", open=None)
+        elif run.status in {"preparing", "open", "retrying"}:
+            begun = run.open is not None and run.open.status in UNSEEN
+            why = "the run was cancelled" + ("; it may or may not have taken effect" if begun else "")
+            state = apply(state, Ended(at=now, step=key, status="cancelled", error=why))
+    return state
