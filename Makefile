@@ -54,7 +54,8 @@ soak: $(INSTALLED)  ## the long forms of the durability tests: 10,000 model call
 	@SOAK=1 $(BIN)/python -m pytest tests/durability/test_linear.py tests/durability/test_broken_store.py $(ARGS)
 
 chaos: $(INSTALLED)  ## a hundred kills of a write: what became of each, counted outside; into .local/chaos.json
-	@CHAOS=1 $(BIN)/python -m pytest -s tests/durability/test_writes.py tests/durability/test_lost_workers.py $(ARGS)
+	@CHAOS=1 $(BIN)/python -m pytest -s tests/durability/test_writes.py tests/durability/test_lost_workers.py \
+		tests/durability/test_decisions.py $(ARGS)
 
 lock: $(INSTALLED)  ## take the newest versions that pyproject.toml allows into the lock
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv

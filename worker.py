@@ -35,6 +35,7 @@ from activities.toolbox import Toolbox
 from core.errors import InputError, PerdureError
 from core.ports import BlobStore, ChatModel
 from core.storage import Storage
+from infra.accounts import Accounts
 from infra.exits import FAILED, OK, exit_code
 from infra.logging import configure_logging
 from infra.models import Models, choose_default_model
@@ -43,6 +44,7 @@ from infra.process import leave
 from infra.s3 import S3BlobStore
 from infra.secrets import EnvironmentSecrets
 from infra.settings import Settings, forget_secrets, load_settings
+from infra.streams import StreamLimits
 from infra.temporal import connect
 from infra.workflow_runner import CarefulWorkflowRunner
 from workflows.agent import Agent
@@ -151,21 +153,15 @@ def workflow_runner() -> SandboxedWorkflowRunner:
 
 def default_model(settings: Settings) -> str:
     """Return the model of agents that name none."""
-    return choose_default_model(
-        settings.model,
-        anthropic_api_key=settings.anthropic_api_key,
-        openai_api_key=settings.openai_api_key,
-        openai_base_url=settings.openai_base_url,
-    )
+    return choose_default_model(settings.model, Accounts.from_settings(settings))
 
 
 @asynccontextmanager
 async def opened_models(settings: Settings) -> AsyncIterator[Models]:
     """Open the model adapters, and close their connections at the end."""
     models = Models(
-        anthropic_api_key=settings.anthropic_api_key,
-        openai_api_key=settings.openai_api_key,
-        openai_base_url=settings.openai_base_url,
+        Accounts.from_settings(settings),
+        StreamLimits(settings.model_first_chunk_timeout, settings.model_chunk_timeout),
         attempt=lambda: activity.info().attempt,
     )
     try:

@@ -16,7 +16,7 @@ from core.chat import Usage
 from core.compaction import Plan, digested, plan, summed_up, unusable
 from core.content import clean, inline, one_line
 from core.entries import Compacted, Entry
-from core.errors import ContextTooLong, ModelRefused, ModelUnavailable
+from core.errors import ContentRefused, ContextTooLong, ModelRefused, ModelUnavailable, ReplyMalformed
 from core.exchanges import NOTHING, exchange_of, last_compaction
 from core.frozen import Frozen
 from core.ports import ChatModel
@@ -93,7 +93,7 @@ class CompactionActivities:
             asking = summary_request(left_out, previous, configuration_of(entries), planned.summary_tokens)
             try:
                 reply = await self._model.reply(asking)
-            except (ModelRefused, ContextTooLong) as error:
+            except (ModelRefused, ContentRefused, ContextTooLong, ReplyMalformed) as error:
                 why = f"{type(error).__name__}: {error}"
             except ModelUnavailable as error:
                 if activity.info().attempt <= TRIES:

@@ -82,6 +82,7 @@ class JournalActivities:
             heartbeat_timeout=start.heartbeat_timeout,
             events_per_generation=start.events_per_generation,
             search_attributes=start.search_attributes,
+            above=start.above,
         )
         return Opened(spec=spec, state=state.model_copy(update={"head": head, "started_at": opening.started_at}))
 

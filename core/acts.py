@@ -30,7 +30,8 @@ ACT_BYTES = 16 * 1024
 class Act(Signable):
     """What a person sends. All of it may be left out: `id` when only one call waits."""
 
-    id: str = Field(default="", max_length=100)
+    id: str = Field(default="", max_length=1000)
+    """Of a call; of a call in a run below, or of that run itself: as `state` shows it, with a / in it."""
     reason: str = Field(default="", max_length=4000)
     scope: DecisionScope = "once"
     """For `approve`: `run` lets the tool run for the rest of the run without asking again."""

@@ -10,11 +10,13 @@ from datetime import datetime
 from pydantic import Field
 
 from core.acts import EXAMPLES, Act, ActName, read_act
+from core.below import forwarded
 from core.content import Content, clean, fits_inline, inline, one_line
 from core.entries import (
     Answered,
     Decided,
     Edited,
+    Forwarded,
     Messaged,
     Paused,
     Raised,
@@ -38,12 +40,12 @@ class Answer(Frozen):
     """What an update is answered with: what came of the act, and the version of the state after it."""
 
     version: int
-    entry: Decided | Edited | Revoked | Answered | Settled | Messaged | Paused | Raised | Resumed = Field(
+    entry: Decided | Edited | Revoked | Forwarded | Answered | Settled | Messaged | Paused | Raised | Resumed = Field(
         discriminator="kind"
     )
 
 
-Taken = Decided | Edited | Revoked | Answered | Settled | Messaged | Paused | Raised | Resumed | Refused
+Taken = Decided | Edited | Revoked | Forwarded | Answered | Settled | Messaged | Paused | Raised | Resumed | Refused
 OnCall = Decided | Edited | Answered | Settled | Refused
 
 
@@ -58,6 +60,8 @@ def act_on(state: RunState, name: ActName, raw: bytes, now: datetime, signatures
     if act.expected_version not in {None, state.steps}:
         why = f"the run has moved on: its state is of version {state.steps}, you saw {act.expected_version}; look again"
         return _refused(state, name, why, now)
+    if "/" in act.id:
+        return forwarded(state, name, act, raw, now)
     match name:
         case "message":
             return _messaged(state, act, now)

@@ -20,6 +20,7 @@ from core.entries import (
     Entry,
     Expired,
     Forked,
+    Forwarded,
     Messaged,
     Paused,
     Raised,
@@ -126,7 +127,18 @@ def reading(number: int, entry: Entry) -> Reading:
 def who(entry: Entry) -> str:
     """Say whose doing an entry is: a person, the model, a tool, or the rules."""
     match entry:
-        case Started() | Forked() | Messaged() | Edited() | Decided() | Revoked() | Settled() | Resumed() | Raised():
+        case (
+            Started()
+            | Forked()
+            | Messaged()
+            | Edited()
+            | Decided()
+            | Revoked()
+            | Forwarded()
+            | Settled()
+            | Resumed()
+            | Raised()
+        ):
             return entry.by or "somebody"
         case Replied():
             return entry.model or "the model"

@@ -31,6 +31,8 @@ class ApprovalRequested(Sparse, EntryBase):
     expires_at: AwareDatetime | None = None
     remind_at: AwareDatetime | None = None
     escalated: bool = False
+    path: tuple[str, ...] = ()
+    """The workflow ids of the runs above the one that asks, from the root on."""
     question: bool = False
     """Whether the agent asks for an answer; else for leave to run the call."""
     options: tuple[str, ...] = ()
@@ -109,6 +111,20 @@ class Revoked(EntryBase):
     by: str = ""
     reason: str = ""
     signature: str = Field(default="", exclude_if=lambda value: not value)
+
+
+class Forwarded(EntryBase):
+    """A person's act on a call, or a pause, of a run below this one: it was passed on, and is decided there."""
+
+    kind: Literal["forwarded"] = "forwarded"
+    act: str
+    to: str
+    """The workflow id of the run right below this one."""
+    target: str = ""
+    """What the act is about, as that run knows it; empty: the run itself."""
+    by: str = ""
+    said: Content
+    """The act as it was passed on, in JSON."""
 
 
 class Unsettled(EntryBase):

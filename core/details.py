@@ -8,7 +8,8 @@ from core.content import Content, cut, one_line
 from core.lines import readable_arguments, summary
 from core.runs import RunSpec
 from core.state import OpenCall, RunState
-from core.view import allowed_tools, approved_calls, conditions, pending_call
+from core.view import allowed_tools, approved_calls
+from core.waiting import conditions, pending_below, pending_call
 
 COMMAND = "python starter.py"
 SIGNING = "--by NAME --sign-with FILE"
@@ -26,6 +27,7 @@ def details(spec: RunSpec | None, state: RunState, workflow_id: str) -> str:
     parts += [_waiting(entry, workflow_id) for entry in state.pending[:SHOWN]]
     if len(state.pending) > SHOWN:
         parts.append(_more(state.pending[SHOWN:], workflow_id))
+    parts += _below(state, workflow_id)
     if state.paused is not None:
         parts.append(
             f"### Paused\n\n```\n{_fenced(state.paused.why)}\n```\n\n"
@@ -39,6 +41,22 @@ def details(spec: RunSpec | None, state: RunState, workflow_id: str) -> str:
         parts.append("### Artifacts\n\n" + "\n".join(f"- {_code(ref.described())}" for ref in state.artifacts[-10:]))
     parts.append("### Last steps\n\n" + "\n".join(f"- {_code(text)}" for text in reversed(state.recent)))
     return cut("\n\n".join(parts), DETAILS_BYTES)
+
+
+def _below(state: RunState, workflow_id: str) -> list[str]:
+    """Return what waits in the runs below: it can be decided here."""
+    run, parts = shlex.quote(workflow_id), []
+    for call in list(pending_below(state))[:SHOWN]:
+        name = call.of.workflow_id if call.of else ""
+        verb = "settle" if call.doubt else "answer" if call.question else "approve"
+        parts.append(
+            f"### {call.agent} waits below: {call.tool} ({_code(name)})\n\n"
+            f"```\n{_fenced(_shown_arguments(call.arguments))}\n```\n\n"
+            f"To decide, send signal `{verb}` with `{json.dumps({'id': call.id, 'by': 'your name'})}`, or type\n\n"
+            f"```\n{COMMAND} {verb} {run} {shlex.quote(call.id)}\n```"
+        )
+    paused = [f"- {_code(each.run.workflow_id)}: {_code(each.paused)}" for each in state.below if each.paused]
+    return [*parts, "### Paused below\n\n" + "\n".join(paused)] if paused else parts
 
 
 def _revocable(state: RunState, workflow_id: str) -> list[str]:

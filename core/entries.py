@@ -16,6 +16,7 @@ from core.call_entries import (
     DecisionScope,
     Edited,
     Expired,
+    Forwarded,
     Reminded,
     Revoked,
     Settled,
@@ -42,6 +43,7 @@ __all__ = [
     "EntryBase",
     "Expired",
     "Forked",
+    "Forwarded",
     "Messaged",
     "Outcome",
     "PauseCause",
@@ -223,6 +225,7 @@ Entry = Annotated[
     | Edited
     | Decided
     | Revoked
+    | Forwarded
     | Unsettled
     | Settled
     | Refused

@@ -20,6 +20,7 @@ from core.entries import (
     Entry,
     Expired,
     Forked,
+    Forwarded,
     Messaged,
     Paused,
     Raised,
@@ -180,8 +181,8 @@ def _fold(state: RunState, entry: Entry) -> RunState:
             return raised(state, entry)
         case Closed():
             return state.model_copy(update={"outcome": entry.outcome, "reason": entry.reason})
-        case Refused():
-            return deciding.not_edited(state, entry.call_id) if entry.call_id else state
+        case Refused() | Forwarded():
+            return deciding.not_edited(state, entry.call_id) if isinstance(entry, Refused) and entry.call_id else state
 
 
 def _told(state: RunState, entry: Told) -> RunState:

@@ -14,6 +14,7 @@ from core.entries import (
     Entry,
     Expired,
     Forked,
+    Forwarded,
     Messaged,
     Paused,
     Raised,
@@ -101,7 +102,7 @@ def what(entry: Entry) -> str:
         case ToolFinished():
             shown = one_line(entry.content.shown(), RESULT_CHARACTERS)
             return f"{entry.tool} {'failed' if entry.failed else 'done'}: {shown}"
-        case ApprovalRequested() | Answered() | Reminded() | Expired() | Edited() | Decided() | Revoked():
+        case ApprovalRequested() | Answered() | Reminded() | Expired() | Edited() | Decided() | Revoked() | Forwarded():
             return _asked(entry)
         case Unsettled():
             return f"{entry.tool} ({entry.call_id}) may or may not have taken effect: {entry.why}"
@@ -126,8 +127,13 @@ def what(entry: Entry) -> str:
             return f"{entry.outcome}" + (f": {entry.reason}" if entry.reason else "")
 
 
-def _asked(entry: ApprovalRequested | Answered | Reminded | Expired | Edited | Decided | Revoked) -> str:
+def _asked(
+    entry: ApprovalRequested | Answered | Reminded | Expired | Edited | Decided | Revoked | Forwarded,
+) -> str:
     match entry:
+        case Forwarded():
+            about = f" of {entry.target}" if entry.target else ""
+            return f"{entry.act}{about} by {entry.by or 'somebody'} passed on to {entry.to}"
         case ApprovalRequested(question=True):
             return f"{entry.tool} waits for an answer ({entry.call_id})"
         case Answered():

@@ -3,14 +3,17 @@
 `infra` implements them, `worker.py` wires them, tests put plain fakes in their place.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from pydantic import Field
 
 from core.chat import ChatReply, ChatRequest
 from core.frozen import Frozen
+
+OnText: TypeAlias = Callable[[str], None]
+"""Is given each new piece of a reply's text as it comes, and "" for a piece without text, as a sign of life."""
 
 
 class BlobInfo(Frozen):
@@ -66,12 +69,17 @@ class BlobStore(Protocol):
 class ChatModel(Protocol):
     """A model that answers one request. Knows nothing of runs; retries nothing by itself."""
 
-    async def reply(self, request: ChatRequest) -> ChatReply:
-        """Send the prompt and return the whole reply.
+    async def reply(self, request: ChatRequest, on_text: OnText | None = None) -> ChatReply:
+        """Send the prompt and return the whole reply; cancelling it closes the connection.
+
+        `on_text` is called on the event loop for each piece that streams in, and must be cheap. What it was given is
+        a preview: only the returned reply counts, and a call that fails may have given some of it.
 
         Raises:
             ModelUnavailable: transient; retried by Temporal, after `retry_after_seconds` when the provider said so.
+            ReplyMalformed: the answer can't be read, or has no end; retried by Temporal.
             ModelRefused: permanent; the run pauses with the reason.
+            ContentRefused: the provider's filter refuses the prompt; the run pauses with the reason.
             ContextTooLong: the prompt must shrink first.
         """
 

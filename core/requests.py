@@ -63,6 +63,7 @@ def request(spec: RunSpec, policy: ToolPolicy, call: Call, now: datetime, turn: 
         approvers=asking.approvers,
         excluded=(spec.by,) if asking.exclude_requester and spec.by else (),
         keys=_keys(asking, asking.approvers),
+        path=spec.above.path if spec.above else (),
         needed=asking.needed,
         question=policy.served_by == "workflow",
         options=_options(call) if policy.served_by == "workflow" else (),

@@ -36,6 +36,13 @@ class ForkFrom(Frozen):
     """What the agent is told at this point."""
 
 
+class Above(Frozen):
+    """The run right above another one, and the workflow ids of all above it, from the root on, that one last."""
+
+    workflow_id: str
+    path: tuple[str, ...]
+
+
 class AgentInput(Frozen):
     """How a run starts. Made by the starter; everything long in it is content."""
 
@@ -51,6 +58,8 @@ class AgentInput(Frozen):
     fork: ForkFrom | None = None
     scope: str = Field(default="", max_length=1000, exclude_if=lambda value: not value)
     """The root run, when this one is a part of it: they share artifacts. Empty: it is a root itself."""
+    above: Above | None = None
+    """The run that is told of what waits here, and passes on what people decide there."""
     events_per_generation: int = Field(default=EVENTS_PER_GENERATION, ge=50, le=20_000)
     search_attributes: bool = False
     """Whether the namespace knows Perdure's search attributes; without them a run is only harder to find."""
@@ -83,6 +92,7 @@ class RunSpec(Frozen):
     heartbeat_timeout: timedelta
     events_per_generation: int = EVENTS_PER_GENERATION
     search_attributes: bool = False
+    above: Above | None = None
 
     def tool(self, name: str) -> ToolPolicy | None:
         """Return the policy of a tool, or None when the agent does not have it."""

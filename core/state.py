@@ -16,6 +16,7 @@ from core.entries import (
     Decided,
     Edited,
     Entry,
+    Forwarded,
     Messaged,
     Outcome,
     Paused,
@@ -30,6 +31,7 @@ from core.entries import (
 from core.frozen import Frozen, Sparse
 from core.journal import Head
 from core.patterns import Scalar
+from core.pending import WaitingRun
 from core.tools import Call
 
 RECENT_LINES = 20
@@ -65,7 +67,8 @@ UNDER_WAY: frozenset[CallStatus] = frozenset({"running", "verifying"})
 ALLOWANCES_KEPT = 20
 
 
-TakenEntry = Decided | Edited | Revoked | Answered | Settled | Messaged | Paused | Resumed | Raised | Refused
+OfCall = Decided | Edited | Revoked | Forwarded | Answered | Settled
+TakenEntry = OfCall | Messaged | Paused | Resumed | Raised | Refused
 
 
 class TakenAct(Frozen):
@@ -136,6 +139,8 @@ class RunState(Frozen):
     """Tools that a person allowed for the rest of the run."""
     allowances: tuple[Allowance, ...] = ()
     """Tools that were allowed so only for some arguments."""
+    below: tuple[WaitingRun, ...] = ()
+    """What the runs below this one wait for, as they last told."""
     tainted: bool = False
     """Whether the model has read what strangers wrote."""
     failures: dict[str, int] = Field(default_factory=dict)
@@ -191,6 +196,8 @@ class RunState(Frozen):
 def kept_act(entry: Entry) -> TakenEntry | None:
     """Return what the state keeps of a person's act; None for any other entry."""
     match entry:
+        case Forwarded():
+            return entry.model_copy(update={"said": inline("")})
         case Decided() | Revoked() | Settled() | Resumed() | Raised() | Refused():
             return entry
         case Messaged() | Answered():

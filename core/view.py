@@ -2,42 +2,17 @@
 
 from datetime import datetime
 
-from pydantic import Field
-
 from core.chat import Usage
-from core.content import ArtifactRef, Content, one_line
+from core.content import ArtifactRef
 from core.entries import Outcome, RunRef
 from core.frozen import Frozen
 from core.journal import Head
 from core.lines import summary, tool_line
+from core.pending import PendingCall, WaitingRun
 from core.requests import is_revocable
 from core.runs import RunSpec
 from core.state import OpenCall, Phase, RunState, TakenAct
-
-
-class PendingCall(Frozen):
-    """A call that waits for a person: what would run, exactly."""
-
-    id: str
-    tool: str
-    arguments: Content
-    asked_at: datetime | None
-    reason: str = ""
-    """Why a person is asked, as the policy says."""
-    risk: str = ""
-    digest: str = ""
-    """SHA-256 (hex) of exactly what is asked for; a decision may name it, or its beginning."""
-    needed: int = 1
-    approvers: tuple[str, ...] = ()
-    """Who may decide; empty: anybody."""
-    keys: dict[str, str] = Field(default_factory=dict)
-    """Their public keys; when there are any, only signed decisions count (`core.signing`)."""
-    approved_by: tuple[str, ...] = ()
-    expires_at: datetime | None = None
-    question: bool = False
-    """Whether the agent asks for an answer; its arguments are the question."""
-    doubt: str = ""
-    """Set when the call was started and its end not seen: it waits to be settled, not approved. Says what happened."""
+from core.waiting import pending_below, pending_call
 
 
 class StateView(Frozen):
@@ -50,6 +25,8 @@ class StateView(Frozen):
     phase: Phase
     turn: int
     pending: tuple[PendingCall, ...]
+    below: tuple[WaitingRun, ...] = ()
+    """The runs below that wait for people; their calls are among `pending`, too."""
     approved: tuple[PendingCall, ...] = ()
     """What was approved and has not begun: it can be taken back."""
     allowed: tuple[str, ...] = ()
@@ -92,7 +69,8 @@ def state_view(spec: RunSpec | None, state: RunState) -> StateView:
         run=spec.run if spec else None,
         phase=state.phase,
         turn=state.turn,
-        pending=tuple(pending_call(entry) for entry in state.pending),
+        pending=(*(pending_call(entry) for entry in state.pending), *pending_below(state)),
+        below=state.below,
         approved=tuple(pending_call(entry) for entry in approved_calls(state)),
         allowed=allowed_tools(state),
         running=tuple(summary(entry.call) for entry in state.running),
@@ -140,49 +118,3 @@ def progress(state: RunState) -> Progress:
         started_at=state.started_at,
         last=state.recent[-1] if state.recent else "",
     )
-
-
-def pending_call(entry: OpenCall) -> PendingCall:
-    """Return what a person has to know of a call to decide on it."""
-    asked = entry.request
-    if entry.status == "awaiting_settlement":
-        return PendingCall(
-            id=entry.call.id,
-            tool=entry.call.name,
-            arguments=entry.call.arguments,
-            asked_at=entry.asked_at,
-            digest=asked.digest if asked else "",
-            approvers=asked.approvers if asked else (),
-            keys=asked.keys if asked else {},
-            doubt=entry.unsettled.why if entry.unsettled else "its end was not seen",
-        )
-    return PendingCall(
-        id=entry.call.id,
-        tool=entry.call.name,
-        arguments=entry.call.arguments,
-        asked_at=entry.asked_at,
-        question=entry.status == "awaiting_answer",
-        reason=asked.reason if asked else "",
-        risk=asked.risk if asked else "",
-        digest=asked.digest if asked else "",
-        needed=asked.needed if asked else 1,
-        approvers=asked.approvers if asked else (),
-        keys=asked.keys if asked else {},
-        approved_by=tuple(decision.by for decision in entry.decisions),
-        expires_at=asked.expires_at if asked else None,
-    )
-
-
-def conditions(pending: PendingCall) -> list[str]:
-    """Say why a person is asked, who may decide, how many must, and until when; each in one line, what there is."""
-    said = [pending.reason, f"risk: {pending.risk}" if pending.risk else ""]
-    if pending.approvers:
-        said.append(f"may decide: {', '.join(pending.approvers)}")
-    if pending.keys:
-        said.append("only signed decisions count (--sign-with FILE)")
-    if pending.needed > 1:
-        by = f" (so far: {', '.join(pending.approved_by)})" if pending.approved_by else ""
-        said.append(f"needs {pending.needed} different people{by}")
-    if pending.expires_at is not None:
-        said.append(f"until {pending.expires_at:%Y-%m-%d %H:%M:%S} UTC")
-    return [one_line(text, 300) for text in said if text]

@@ -9,6 +9,7 @@ from core.acts import Act, ActName
 from core.entries import (
     Answered,
     Decided,
+    Forwarded,
     Messaged,
     Paused,
     Raised,
@@ -153,6 +154,8 @@ def _done(entry: TakenEntry, name: ActName, act: Act) -> str | None:
             return entry.call_id if act.id in {"", entry.call_id} else None
         case Answered() | Settled() if name == ("answer" if isinstance(entry, Answered) else "settle"):
             return entry.call_id if act.id in {"", entry.call_id} else None
+        case Forwarded() if name == entry.act and act.id == f"{entry.to}/{entry.target}":
+            return act.id
         case Revoked() if name == "revoke" and act.tool == entry.tool:
             return entry.tool or (entry.call_id if act.id in {"", entry.call_id} else None)
         case Resumed() | Raised() | Paused() | Messaged() if name == DONE_BY[entry.kind] and entry.by == act.by:
@@ -169,6 +172,9 @@ async def _state(runs: Runs, run: str) -> StateView | None:
 
 
 def _applied(run: str, name: ActName, call: str) -> Decision:
+    if "/" in call:
+        said = f"{name} of {call} was passed on to the run below; it is decided there"
+        return Decision(run=run, act=name, status="applied", call=call, said=said)
     return Decision(run=run, act=name, status="applied", call=call, said=SAID[name].format(what=call or run))
 
 

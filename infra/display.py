@@ -24,9 +24,11 @@ from rich.text import Text
 from core.agents import AgentFile
 from core.chat import Usage
 from core.content import Content, clean, one_line
+from core.pending import PendingCall
 from core.runs import RunResult
 from core.shapes import counted
-from core.view import PendingCall, StateView, conditions
+from core.view import StateView
+from core.waiting import conditions
 from infra.inbox import Inbox
 from infra.runs import Ending, RunInfo
 
@@ -132,7 +134,7 @@ def show_pending(console: Console, run: str, call: PendingCall) -> None:
             console.print(_command("settle", run, call.id, way))
         return
     if call.question:
-        console.print(Text.assemble(_command("answer", run), " '...'"))
+        console.print(Text.assemble(_command("answer", run), " '...'", f" {call.id}" if call.of else ""))
         return
     console.print(_command("approve", run, call.id))
     console.print(Text.assemble(_command("reject", run, call.id), " --reason '...'"))

@@ -4,7 +4,7 @@ import asyncio
 
 from core.errors import InputError
 from core.frozen import Frozen
-from core.view import PendingCall
+from core.pending import PendingCall
 from infra.runs import NoWorker, RunNotFound, Runs
 
 AT_ONCE = 16
@@ -42,7 +42,9 @@ async def inbox(runs: Runs, by: str | None, limit: int) -> Inbox:
                 return ()
             except (NoWorker, InputError):
                 return run
-        calls = (Waiting(run=run, agent=state.agent, call=call) for call in state.pending if _may(call, by))
+        calls = (
+            Waiting(run=run, agent=state.agent, call=call) for call in state.pending if not call.of and _may(call, by)
+        )
         paused = (Waiting(run=run, agent=state.agent, paused=state.paused),) if state.paused else ()
         return (*paused, *calls)
 

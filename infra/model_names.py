@@ -7,7 +7,7 @@ from pathlib import Path
 
 from core.content import clean, one_line
 from core.errors import InputError
-from infra.model_errors import CREDENTIALS
+from infra.accounts import CREDENTIALS
 
 PREFIXES = tuple(CREDENTIALS)
 KNOWN = ", ".join(["offline", "script:FILE", *(f"{prefix}:NAME" for prefix in PREFIXES)])

@@ -3,110 +3,156 @@
 Each opener imports its package when it is chosen, because all of them are optional. Clients never retry: Temporal does.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model
 
 from core.errors import ModelRefused
-from infra.model_errors import CREDENTIALS
+from infra.accounts import Access
+from infra.streams import StreamLimits, Watch, WatchedClient
 
-# Explicit, because the Anthropic client refuses long answers without streaming when it has to guess; below the
-# 10 minutes of the activity `ask_model`, so that a silent provider is told as one, and its request has ended.
-REQUEST_TIMEOUT: Final = timedelta(minutes=9)
+# Explicit, because the Anthropic client refuses long answers without streaming when it has to guess; the limits of a
+# stream are shorter, and those of the activity `ask_model` longer.
+REQUEST_SECONDS: Final = 540.0
+CONNECTIONS: Final = 50
 
-
-class Access(BaseModel):
-    """How to reach one provider; equal accesses share a client. Without a `base_url`, the provider's own address."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    provider: str
-    api_key: SecretStr | None = None
-    base_url: str | None = None
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """What must never show in a text."""
-        return (self.api_key.get_secret_value(),) if self.api_key else ()
+_MESSAGE_STOP: Final = re.compile(rb"^event: ?message_stop", re.MULTILINE)
+_DONE: Final = re.compile(rb"^data: ?\[DONE\]", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Connection:
-    """An open client. `make` gives a model by name; `statuses` says which HTTP status a client's own error is like."""
+    """An open client. `make` gives a model by name; `statuses` says which HTTP status a client's own error is like.
+
+    `ended` says whether a stream had its last event: without it a connection that broke looks like a short answer.
+    """
 
     access: Access
     make: Callable[[str], Model]
     close: Callable[[], Awaitable[None]]
+    ended: Callable[[ModelResponse, Watch], bool]
     statuses: Mapping[type[Exception], int] = field(default_factory=dict)
 
 
-def connect(access: Access) -> Connection:
+def connect(access: Access, limits: StreamLimits) -> Connection:
     """Open a client for `access`; nothing is sent yet.
 
     Raises:
-        ModelRefused: the provider is unknown, or its package or its key is missing. Not retried.
+        ModelRefused: the provider is unknown, its package or its key is missing, or the key is none. Not retried.
     """
     if access.provider not in PROVIDERS:
         raise ModelRefused(f"Unknown model provider {access.provider!r}; known: {', '.join(PROVIDERS)}.")
     extra, opener = PROVIDERS[access.provider]
     try:
-        return opener(access)
-    except ImportError as error:
+        return opener(access, limits)
+    except ImportError:
         raise ModelRefused(
             f"Models of {access.provider} need a package that is not installed: "
-            f"pip install 'pydantic-ai-slim[{extra}]'."
-        ) from error
+            f"pip install 'pydantic-ai-slim[{extra}]', then restart the worker."
+        ) from None
 
 
-def _open_anthropic(access: Access) -> Connection:
+def _open_anthropic(access: Access, _: StreamLimits) -> Connection:
     from anthropic import APIResponseValidationError, AsyncAnthropic
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
 
     client = AsyncAnthropic(
-        api_key=_required_key(access),
+        api_key=access.key(),
         base_url=access.base_url,
         max_retries=0,
-        timeout=REQUEST_TIMEOUT.total_seconds(),
+        timeout=REQUEST_SECONDS,
+        http_client=WatchedClient(),
     )
     provider = AnthropicProvider(anthropic_client=client)
     return Connection(
-        access, lambda name: AnthropicModel(name, provider=provider), client.close, {APIResponseValidationError: 200}
+        access,
+        lambda name: AnthropicModel(name, provider=provider),
+        client.close,
+        lambda _, watch: watch.ends_with(_MESSAGE_STOP),
+        {APIResponseValidationError: 200},
     )
 
 
-def _open_openai(access: Access) -> Connection:
+def _open_openai(access: Access, _: StreamLimits) -> Connection:
     from openai import APIResponseValidationError, AsyncOpenAI
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
     # A server of one's own often has no key, but the client insists on one.
-    key = _required_key(access) if access.base_url is None or access.api_key else "no-key"
-    client = AsyncOpenAI(api_key=key, base_url=access.base_url, max_retries=0, timeout=REQUEST_TIMEOUT.total_seconds())
+    key = access.key() if access.base_url is None or access.api_key else "no-key"
+    client = AsyncOpenAI(
+        api_key=key,
+        base_url=access.base_url,
+        max_retries=0,
+        timeout=REQUEST_SECONDS,
+        http_client=WatchedClient(),
+    )
     provider = (
         OpenAIProvider(openai_client=client)
         if access.base_url is None
         else OpenAICompatibleProvider("openai-compatible", openai_client=client)
     )
-    speaks = OpenAIResponsesModel if access.provider == "openai-responses" else OpenAIChatModel
+    responses = access.provider == "openai-responses"
+    speaks = OpenAIResponsesModel if responses else OpenAIChatModel
     return Connection(
-        access, lambda name: speaks(name, provider=provider), client.close, {APIResponseValidationError: 200}
+        access,
+        lambda name: speaks(name, provider=provider),
+        client.close,
+        _responses_ended if responses else _chat_ended,
+        {APIResponseValidationError: 200},
     )
 
 
-def _open_bedrock(access: Access) -> Connection:
+def _chat_ended(response: ModelResponse, watch: Watch) -> bool:
+    # Some servers give no reason, some no `[DONE]`: each of the two says that the answer is whole.
+    return _gave_reason(response, watch) or watch.ends_with(_DONE)
+
+
+def _responses_ended(response: ModelResponse, _: Watch) -> bool:
+    return response.state == "complete"
+
+
+def _gave_reason(response: ModelResponse, _: Watch) -> bool:
+    # The raw reason: pydantic-ai fills in its own where there was none.
+    details = response.provider_details or {}
+    return "finish_reason" in details or "block_reason" in details or response.finish_reason == "content_filter"
+
+
+def _open_google(access: Access, _: StreamLimits) -> Connection:
+    from google.genai.errors import UnknownApiResponseError
+    from pydantic_ai.models.google import GoogleModel
+    from pydantic_ai.providers.google import GoogleProvider
+
+    client = WatchedClient()
+    client.timeout = REQUEST_SECONDS  # the provider takes its own from here
+    provider = GoogleProvider(api_key=access.key(), base_url=access.base_url, http_client=client)
+    return Connection(
+        access,
+        lambda name: GoogleModel(name, provider=provider),
+        client.aclose,
+        _gave_reason,
+        {UnknownApiResponseError: 200},
+    )
+
+
+def _open_bedrock(access: Access, limits: StreamLimits) -> Connection:
     import boto3
     from botocore.config import Config
+    from botocore.eventstream import ParserError
     from botocore.exceptions import BotoCoreError, NoCredentialsError, NoRegionError, PartialCredentialsError
+    from botocore.parsers import ResponseParserError
     from pydantic_ai.models.bedrock import BedrockConverseModel
     from pydantic_ai.providers.bedrock import BedrockProvider
 
-    config = Config(retries={"total_max_attempts": 1}, read_timeout=REQUEST_TIMEOUT.total_seconds())
+    # A read that was given up on keeps its thread until this passes.
+    read_seconds = max(limits.first_chunk, limits.chunk).total_seconds()
+    config = Config(retries={"total_max_attempts": 1}, read_timeout=read_seconds, max_pool_connections=CONNECTIONS)
     try:
         client = boto3.client("bedrock-runtime", endpoint_url=access.base_url, config=config)
     except NoRegionError:
@@ -117,23 +163,21 @@ def _open_bedrock(access: Access) -> Connection:
         client.close()
 
     # The order matters: the first type that fits decides.
-    statuses = {NoCredentialsError: 401, PartialCredentialsError: 401, BotoCoreError: 400}
-    return Connection(access, lambda name: BedrockConverseModel(name, provider=provider), close, statuses)
-
-
-def _required_key(access: Access) -> str:
-    if access.api_key is None or not access.api_key.get_secret_value():
-        raise ModelRefused(
-            f"Models of {access.provider} need a key: set {CREDENTIALS[access.provider]}, "
-            "or choose another model (`offline` needs none)."
-        )
-    return access.api_key.get_secret_value()
+    statuses = {
+        NoCredentialsError: 401,
+        PartialCredentialsError: 401,
+        ResponseParserError: 200,
+        ParserError: 200,
+        BotoCoreError: 400,
+    }
+    return Connection(access, lambda name: BedrockConverseModel(name, provider=provider), close, _gave_reason, statuses)
 
 
 # By prefix of the model's name: the extra of pydantic-ai-slim that it needs, and how to open it.
-PROVIDERS: Final[Mapping[str, tuple[str, Callable[[Access], Connection]]]] = {
+PROVIDERS: Final[Mapping[str, tuple[str, Callable[[Access, StreamLimits], Connection]]]] = {
     "anthropic": ("anthropic", _open_anthropic),
     "openai": ("openai", _open_openai),
     "openai-responses": ("openai", _open_openai),
+    "google": ("google", _open_google),
     "bedrock": ("bedrock", _open_bedrock),
 }

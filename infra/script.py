@@ -5,7 +5,7 @@ replies:
   - text: I look at the files.                # every field may be left out
     calls: [{id: c1, name: list_files, arguments: {pattern: "*.csv"}}]
     usage: {input_tokens: 900, output_tokens: 40}
-    delay_seconds: 0.5
+    delay_seconds: 0.5                        # its text streams in, line by line, over that time
   - error: {status: 429, message: slow down, retry_after: 1, times: 2}
   - calls: [{id: c2, name: read_artifact, arguments: '{"handle": "${artifact:1}"'}]   # raw text, need not be JSON
 repeat: 3                                     # the whole list, that many times; 1 when left out
@@ -47,12 +47,13 @@ from core.chat import (
     Usage,
 )
 from core.errors import ModelRefused
-from core.ports import ChatModel
+from core.ports import ChatModel, OnText
 from core.shapes import counted
 from core.wording import fault
 from infra.model_errors import Failure, classify
 
 _HANDLE: Final = re.compile(r"(?<![0-9A-Za-z])a:[0-9a-f]{12}(?![0-9a-f])")
+_PIECES: Final = 20
 _PLACEHOLDER: Final = re.compile(r"\$\{(?:artifact:(\d{1,6})|last)\}")
 
 
@@ -167,7 +168,7 @@ class ScriptedModel(ChatModel):
         self._folder = folder
         self._attempt = attempt
 
-    async def reply(self, request: ChatRequest) -> ChatReply:
+    async def reply(self, request: ChatRequest, on_text: OnText | None = None) -> ChatReply:
         """Return the reply that the conversation has come to.
 
         Raises:
@@ -186,8 +187,20 @@ class ScriptedModel(ChatModel):
                 f"has had {turn}. "
                 "Add replies, `repeat:` or `final:`."
             )
-        await asyncio.sleep(step.reply.delay_seconds)
-        return _to_reply(step.reply, turn, step.round_number, request.messages)
+        reply = _to_reply(step.reply, turn, step.round_number, request.messages)
+        await _play(reply.text, step.reply.delay_seconds, on_text)
+        return reply
+
+
+async def _play(text: str, delay_seconds: float, on_text: OnText | None) -> None:
+    """Let the text stream in: line by line, in at most so many pieces, spread over the delay."""
+    lines = text.splitlines(keepends=True) or [""]
+    size = -(-len(lines) // _PIECES)
+    pieces = ["".join(lines[start : start + size]) for start in range(0, len(lines), size)]
+    for piece in pieces:
+        await asyncio.sleep(delay_seconds / len(pieces))
+        if on_text is not None:
+            on_text(piece)
 
 
 def read_script(path: Path) -> Script:

@@ -92,8 +92,15 @@ class Settings(BaseSettings):
     # Models. Without `model` the provider is chosen by the keys that are set.
     model: str | None = None
     anthropic_api_key: SecretStr | None = Field(default=None, validation_alias="ANTHROPIC_API_KEY")
+    anthropic_base_url: Url | None = Field(default=None, validation_alias="ANTHROPIC_BASE_URL")
     openai_api_key: SecretStr | None = Field(default=None, validation_alias="OPENAI_API_KEY")
     openai_base_url: Url | None = Field(default=None, validation_alias="OPENAI_BASE_URL")
+    google_api_key: SecretStr | None = Field(default=None, validation_alias="GOOGLE_API_KEY")
+    google_base_url: Url | None = Field(default=None, validation_alias="GOOGLE_BASE_URL")
+    bedrock_base_url: Url | None = Field(default=None, validation_alias="BEDROCK_BASE_URL")
+    # How long an answer may let one wait: for its first chunk, since the model reads a long prompt first; between two.
+    model_first_chunk_timeout: Seconds = timedelta(seconds=300)
+    model_chunk_timeout: Seconds = timedelta(seconds=180)
 
     # What tools read by `context.secret(...)`: PERDURE_SECRET_NAME by its name in upper case, and a folder of files.
     named_secrets: Mapping[str, SecretStr] = Field(

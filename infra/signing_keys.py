@@ -28,9 +28,10 @@ from core.acts import Act, ActName
 from core.entries import RunRef
 from core.errors import InputError
 from core.frozen import Frozen
+from core.pending import PendingCall
 from core.public_keys import write_key
 from core.signing import Subject, signed_bytes
-from core.view import PendingCall, StateView
+from core.view import StateView
 
 FILE_BYTES = 64 * 1024
 VARIABLE = "PERDURE_KEY_PASSPHRASE"
@@ -76,7 +77,7 @@ class Signer:
         if call is None or call.asked_at is None:
             return act
         self._must_count(call, act.by)
-        return self._signed(state.run, call, call.asked_at, name, act)
+        return self._signed(call.of or state.run, call, call.asked_at, name, act)
 
     def _must_count(self, call: PendingCall, by: str) -> None:
         if not call.keys:
@@ -91,11 +92,12 @@ class Signer:
             )
 
     def _signed(self, run: RunRef, call: PendingCall, asked_at: datetime, name: ActName, act: Act) -> Act:
+        there = call.id.rsplit("/", 1)[-1]  # what the run whose call it is gets of an act that is passed on to it
         subject = Subject(
-            workflow_id=run.workflow_id, run_id=run.run_id, call_id=call.id, asked_at=asked_at, digest=call.digest
+            workflow_id=run.workflow_id, run_id=run.run_id, call_id=there, asked_at=asked_at, digest=call.digest
         )
         act = act.model_copy(update={"signed_until": datetime.now(UTC) + self.lasts})
-        signature = self.key.sign(signed_bytes(subject, name, act))
+        signature = self.key.sign(signed_bytes(subject, name, act.model_copy(update={"id": there})))
         return act.model_copy(update={"signature": base64.b64encode(signature).decode()})
 
 

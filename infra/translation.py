@@ -5,6 +5,7 @@ long as the same model continues the conversation. The price: one more copy of e
 """
 
 import json
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Final
@@ -35,7 +36,9 @@ from core.chat import (
     Usage,
     UserMessage,
 )
+from core.content import clean
 
+_HALVES: Final = re.compile("[\ud800-\udfff]")
 _STOP_REASONS: Final[dict[str, StopReason]] = {
     "stop": "end",
     "length": "length",
@@ -74,9 +77,8 @@ def to_parameters(request: ChatRequest) -> ModelRequestParameters:
 def from_provider(model: str, response: ModelResponse) -> ChatReply:
     """Map a reply to the neutral form, and keep the provider's own with the model's name."""
     calls = _calls(response)
-    native = {"model": model, "response": ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]}
     return ChatReply(
-        text=response.text or "",
+        text=readable(response.text or ""),
         calls=calls,
         usage=Usage(
             input_tokens=response.usage.input_tokens,
@@ -84,8 +86,26 @@ def from_provider(model: str, response: ModelResponse) -> ChatReply:
             cost_usd=_cost_usd(response),
         ),
         stop_reason=_stop_reason(response, has_calls=bool(calls)),
-        native=json.dumps(native, ensure_ascii=False, separators=(",", ":")),
+        native=_native_form(model, response),
     )
+
+
+def readable(text: str) -> str:
+    """Return the text without lone surrogates and NULs; two halves of a character that came apart are joined."""
+    return clean(_joined(text))
+
+
+def _joined(text: str) -> str:
+    if not _HALVES.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _native_form(model: str, response: ModelResponse) -> str:
+    native = {"model": model, "response": ModelMessagesTypeAdapter.dump_python([response], mode="json")[0]}
+    text = json.dumps(native, ensure_ascii=False, separators=(",", ":"))
+    # A lone surrogate can't be stored as UTF-8; as an escape it can, and stays what it was.
+    return json.dumps(native, separators=(",", ":")) if _HALVES.search(text) else text
 
 
 def _to_request(parts: Sequence[ModelRequestPart], instructions: str) -> ModelRequest:
@@ -107,7 +127,7 @@ def _to_part(message: UserMessage | ToolMessage) -> ModelRequestPart:
 def _to_response(message: AssistantMessage, model: str) -> ModelResponse:
     """Take the native form when the same model wrote it and nobody has changed the calls since; else build it anew."""
     native = _native(message, model)
-    if native is not None and _calls(native) == message.calls and (native.text or "") == message.text:
+    if native is not None and _calls(native) == message.calls and readable(native.text or "") == message.text:
         return native
     parts: list[ModelResponsePart] = [TextPart(content=message.text)] if message.text else []
     parts += [ToolCallPart(tool_name=call.name, args=call.arguments, tool_call_id=call.id) for call in message.calls]
@@ -121,6 +141,8 @@ def _native(message: AssistantMessage, model: str) -> ModelResponse | None:
     # A native form of another version of pydantic-ai may not be readable: the neutral one always is.
     with suppress(ValidationError, ValueError, KeyError, TypeError):
         native = json.loads(message.native)
+        if "\\ud" in message.native:
+            native = json.loads(_joined(json.dumps(native, ensure_ascii=False)))
         if native["model"] == model:
             response = ModelMessagesTypeAdapter.validate_python([native["response"]])[0]
             return response if isinstance(response, ModelResponse) and response.parts else None
@@ -129,7 +151,9 @@ def _native(message: AssistantMessage, model: str) -> ModelResponse | None:
 
 def _calls(response: ModelResponse) -> tuple[ProposedCall, ...]:
     return tuple(
-        ProposedCall(id=part.tool_call_id, name=part.tool_name, arguments=_raw_arguments(part.args))
+        ProposedCall(
+            id=readable(part.tool_call_id), name=readable(part.tool_name), arguments=readable(_raw_arguments(part.args))
+        )
         for part in response.tool_calls
     )
 

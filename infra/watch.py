@@ -13,7 +13,8 @@ from typing import Literal
 
 from core.errors import InputError
 from core.frozen import Frozen
-from core.view import PendingCall, Progress, StateView, new_lines
+from core.pending import PendingCall
+from core.view import Progress, StateView, new_lines
 from infra.runs import Ending, NoWorker, Runs
 from infra.temporal import ServerUnavailable
 

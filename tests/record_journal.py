@@ -1,10 +1,11 @@
 """Write a journal with every kind of entry, its manifest and a workflow state, as the current version stores them.
 
-`python -m tests.record_journal` writes `tests/data/journal-vN`: once for each version, before it is released. What an
-earlier version wrote stays as it is, and every later one must read it.
+`python -m tests.record_journal` writes `tests/data/journal-vN-VERSION`: once for each version, before it is released.
+What an earlier version wrote stays as it is, and every later one must read it.
 """
 
 import asyncio
+import tomllib
 from datetime import timedelta
 from functools import reduce
 from pathlib import Path
@@ -17,9 +18,11 @@ from core.entries import (
     Closed,
     Compacted,
     Decided,
+    Edited,
     Entry,
     Expired,
     Forked,
+    Forwarded,
     Messaged,
     Paused,
     Raised,
@@ -27,6 +30,7 @@ from core.entries import (
     Reminded,
     Replied,
     Resumed,
+    Revoked,
     RunRef,
     Settled,
     Told,
@@ -91,6 +95,25 @@ def commits() -> list[list[Entry]]:
                 escalated=True,
             ),
         ],
+        [
+            Forwarded(
+                at=NOW, turn=1, act="approve", to="below", target="t1c1", by="ana", said=inline('{"id": "t1c1"}')
+            ),
+            Edited(at=NOW, turn=1, call_id="t1c1", arguments=inline("{}"), by="eve", reason="so", digest="d" * 64),
+            Decided(
+                at=NOW,
+                turn=1,
+                call_id="t1c1",
+                approved=True,
+                by="eve",
+                digest="e" * 64,
+                call=call("t1c1", "look", "{}"),
+                signature="c2ln",
+            ),
+            Revoked(at=NOW, turn=1, call_id="t1c1", by="eve", reason="wait"),
+            Decided(at=NOW, turn=1, call_id="t1c1", approved=True, by="eve", scope="run", only={"at": "G*"}),
+            Refused(at=NOW, turn=1, act="approve", why="they do not fit", call_id="t1c1"),
+        ],
         [Decided(at=NOW, turn=1, call_id="t1c1", approved=True, by="eve", reason="fine", scope="run", digest="d" * 64)],
         [made, finished("t1c2", "Not run: no JSON", failed=True, tool="publish")],
         [
@@ -136,4 +159,5 @@ async def record(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(record(DATA / f"journal-v{CURRENT['node']}"))
+    version = tomllib.loads(Path("pyproject.toml").read_text())["project"]["version"]
+    asyncio.run(record(DATA / f"journal-v{CURRENT['node']}-{version}"))

@@ -15,8 +15,8 @@ from core.asking import Approval, Asking
 from core.chat import ChatReply, ChatRequest, ProposedCall, StopReason, Usage
 from core.content import ArtifactRef, inline
 from core.errors import ModelRefused
-from core.ports import BlobStore, ChatModel
-from core.runs import EVENTS_PER_GENERATION, AgentInput, RunResult
+from core.ports import BlobStore, ChatModel, OnText
+from core.runs import EVENTS_PER_GENERATION, Above, AgentInput, RunResult
 from core.storage import Storage
 from core.view import StateView
 from infra.payloads import data_converter
@@ -36,7 +36,7 @@ class FakeModel(ChatModel):
     replies: Sequence[Reply]
     requests: list[ChatRequest] = field(default_factory=list)
 
-    async def reply(self, request: ChatRequest) -> ChatReply:
+    async def reply(self, request: ChatRequest, on_text: OnText | None = None) -> ChatReply:
         """Return the reply for this point of the conversation; an exception among them is raised once."""
         self.requests.append(request)
         number = request.replies
@@ -45,7 +45,10 @@ class FakeModel(ChatModel):
         reply = self.replies[number]
         if isinstance(reply, Exception):
             raise reply
-        return reply if isinstance(reply, ChatReply) else reply(request)
+        reply = reply if isinstance(reply, ChatReply) else reply(request)
+        if on_text is not None:
+            on_text(reply.text)
+        return reply
 
 
 def says(text: str, stop_reason: StopReason = "end") -> ChatReply:
@@ -84,6 +87,7 @@ class Running:
         context: Context | None = None,
         events_per_generation: int = EVENTS_PER_GENERATION,
         execution_timeout: timedelta = timedelta(minutes=10),
+        above: Above | None = None,
     ) -> "WorkflowHandle[Agent, RunResult]":
         """Start a run of an agent with these tools."""
         agent = PinnedAgent(
@@ -105,6 +109,7 @@ class Running:
             heartbeat_timeout=self.settings.heartbeat_timeout,
             events_per_generation=events_per_generation,
             search_attributes=True,
+            above=above,
         )
         return await self.client.start_workflow(
             "Agent",

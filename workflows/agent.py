@@ -13,14 +13,14 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from core.acts import ACT_NAMES, ActName
+    from core.acts import ActName
     from core.approvals import Answer
     from core.content import one_line
-    from core.entries import Refused
     from core.runs import Continued, Position, RunResult
     from core.steps import Finish
     from core.view import Progress, StateView, progress, state_view
     from workflows.answers import answer, check
+    from workflows.below import hear
     from workflows.dispatch import NOTHING, read_input, total, total_run
     from workflows.run import Run
     from workflows.signatures import taken_by
@@ -236,12 +236,10 @@ class Agent:
         check(self._run, "resume", act)
 
     @workflow.signal(dynamic=True, description="Any other signal is refused, and the refusal recorded.")
-    def unknown(self, name: str, _sent: Sequence[RawValue]) -> None:
+    def unknown(self, name: str, sent: Sequence[RawValue]) -> None:
         """Record a signal that nobody knows, so that its sender can see why nothing came of it."""
         self._run.signals += 1
-        why = f"there is no such signal; known: {', '.join(ACT_NAMES)}"
-        turn = self._run.state.turn
-        self._run.inbox.put(lambda: Refused(at=workflow.now(), turn=turn, act=one_line(name, 60), why=why))
+        hear(self._run, self._run.inbox, name, sent)
 
     def _act(self, name: ActName, act: RawValue) -> None:
         self._run.signals += 1

@@ -14,24 +14,18 @@ from temporalio.exceptions import ActivityError, ApplicationError
 with workflow.unsafe.imports_passed_through():
     from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
-    from activities.compaction import CompactionActivities
     from activities.edits import EditActivities
     from activities.journal import JournalActivities
-    from activities.model import ModelActivities
     from core.content import one_line
     from core.errors import BlobCorrupt
     from core.failures import Failure
     from core.migrations import CURRENT, migrated
     from core.runs import (
         AgentInput,
-        Asked,
-        AskInput,
         CheckInput,
         CloseInput,
         CommitInput,
         Committed,
-        CompactedResult,
-        CompactInput,
         Continued,
         Opened,
         OpenInput,
@@ -40,7 +34,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from core.tools import Call
     from workflows.failures import failure_of
-    from workflows.policies import JOURNAL_RETRY, JOURNAL_TIMEOUT, MODEL_RETRY, MODEL_TIMEOUT
+    from workflows.policies import JOURNAL_RETRY, JOURNAL_TIMEOUT
 
 
 def _kind(value: object) -> str:
@@ -138,18 +132,6 @@ async def open_run(opening: OpenInput) -> Opened | Failure:
     return opened
 
 
-async def ask_model(spec: RunSpec, ask: AskInput) -> Asked | Failure:
-    """Call the model."""
-    summary = f"turn {ask.turn}: ask {one_line(spec.model, 80)}"
-    return await _think(ModelActivities.ask_model, ask, spec.heartbeat_timeout, summary)
-
-
-async def compact(spec: RunSpec, request: CompactInput) -> CompactedResult | Failure:
-    """Make room in the conversation; the summary is a model call."""
-    summary = "drop the oldest exchanges" if request.drop else f"sum up with {one_line(spec.model, 80)}"
-    return await _think(CompactionActivities.compact, request, spec.heartbeat_timeout, summary)
-
-
 async def check_arguments(spec: RunSpec, check: CheckInput) -> Call | Failure:
     """Check the arguments that a person gave a call; it comes back as it would run, or with its problem."""
     summary = f"check the arguments of {check.call.name} that a person changed"
@@ -179,23 +161,6 @@ async def _write(
             start_to_close_timeout=JOURNAL_TIMEOUT,
             heartbeat_timeout=heartbeat,
             retry_policy=JOURNAL_RETRY,
-            summary=summary,
-        )
-    except (ActivityError, ApplicationError) as error:
-        return failure_of(error)
-
-
-async def _think(
-    activity: Callable[[Any, Input], Awaitable[Output]], argument: Input, heartbeat: timedelta, summary: str
-) -> Output | Failure:
-    """Run an activity that calls the model."""
-    try:
-        return await workflow.execute_activity_method(
-            activity,
-            argument,
-            start_to_close_timeout=MODEL_TIMEOUT,
-            heartbeat_timeout=heartbeat,
-            retry_policy=MODEL_RETRY,
             summary=summary,
         )
     except (ActivityError, ApplicationError) as error:

@@ -15,6 +15,9 @@ with workflow.unsafe.imports_passed_through():
     from core.runs import Continued, RunSpec
     from core.state import RunState
 
+WHY_CHARACTERS = 4000
+"""Longest reason of a pause."""
+
 PHASE = SearchAttributeKey.for_keyword("AgentPhase")
 
 
@@ -43,7 +46,7 @@ class HeldState:
 
     def pause(self, failure: Failure) -> None:
         """Pause with the reason, until a person lets the run go on."""
-        why = one_line(failure.text, 1000)
+        why = one_line(failure.text, WHY_CHARACTERS)
         self.apply(Paused(at=workflow.now(), turn=self.state.turn, cause="failure", why=why))
 
     def become(self, state: RunState) -> None:

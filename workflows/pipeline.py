@@ -9,7 +9,7 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
-    from core.acts import ActName
+    from core.acts import ACT_NAMES, ActName
     from core.approvals import Answer
     from core.content import cut, one_line
     from core.entries import Refused
@@ -17,8 +17,9 @@ with workflow.unsafe.imports_passed_through():
     from core.pipelines.runs import ContinuedPipeline, PipelineResult, PipelineSpec
     from core.pipelines.steps import Finish
     from core.pipelines.view import PipelineView, pipeline_view
+    from workflows.below import WAITS_BELOW
     from workflows.dispatch import NOTHING, total, total_run
-    from workflows.pipeline_acts import answer, check, taken_by
+    from workflows.pipeline_acts import answer, check, hear, taken_by
     from workflows.pipeline_dispatch import read_start
     from workflows.pipeline_run import PipelineRun
 
@@ -192,8 +193,15 @@ class Pipeline:
         check(self._run, "resume", act)
 
     @workflow.signal(dynamic=True, description="Any other signal is refused, and the refusal recorded.")
-    def unknown(self, name: str, _sent: Sequence[RawValue]) -> None:
+    def unknown(self, name: str, sent: Sequence[RawValue]) -> None:
         """Record a signal that nobody knows, so that its sender can see why nothing came of it."""
+        first = sent[0] if sent else NOTHING
+        if name == WAITS_BELOW:
+            hear(self._run, first)
+            return
+        if name in ACT_NAMES:  # for a run below: the pipeline itself takes no such act
+            self._act(name, first)
+            return
         self._run.signals += 1
         why = f"there is no such signal; known: {', '.join(PIPELINE_ACTS)}"
         self._run.apply(Refused(at=workflow.now(), act=one_line(name, 60), why=why))

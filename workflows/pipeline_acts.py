@@ -5,12 +5,17 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+
     from core.acts import ActName
     from core.approvals import Answer
     from core.entries import Refused
+    from core.pending import WaitingRun
+    from core.pipelines import fold
     from core.pipelines.acts import OfPipeline, act_on_pipeline
     from core.signing import Signatures
     from workflows.answers import REFUSED
+    from workflows.below import WAITS_BELOW
     from workflows.pipeline_run import PipelineRun
     from workflows.signatures import is_signed_by
 
@@ -46,3 +51,15 @@ def answer(run: PipelineRun, name: ActName, act: RawValue) -> Answer:
     if isinstance(taken, Refused):
         raise ApplicationError(f"cannot {name}: {taken.why}", type=REFUSED)
     return Answer(version=run.state.steps, entry=taken)
+
+
+def hear(run: PipelineRun, raw: RawValue) -> None:
+    """Take in what the run of a step's agent waits for."""
+    run.signals += 1
+    try:
+        told = WaitingRun.model_validate_json(raw.payload.data)
+    except ValidationError:
+        why = "it is not what a run below tells; people send other signals"
+        run.apply(Refused(at=workflow.now(), act=WAITS_BELOW, why=why))
+        return
+    run.become(fold.heard(run.state, told))

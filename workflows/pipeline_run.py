@@ -4,17 +4,18 @@
 what came of it.
 """
 
+import asyncio
+import json
 from contextlib import suppress
 from datetime import datetime, timedelta
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from core.content import one_line
-    from core.entries import Paused, RunRef
+    from core.entries import Forwarded, Paused, Refused, RunRef
     from core.failures import Failure
-    from core.journal import Head
     from core.pipelines import fold, steps
     from core.pipelines.calls import Begin, Record, Verify
     from core.pipelines.details import details
@@ -54,9 +55,11 @@ class PipelineRun:
         self.updates = 0
         self.leaving = False
         self._accepted_at = 0
+        self._passing: list[asyncio.Task[None]] = []
         self._generation = before.generation if before else 1
         self._search_attributes = before is not None and before.spec.tools.search_attributes
         self._shown_phase = "" if before else "running"
+        self._is_shown = True
         self._plan = Plan(before.spec.pipeline) if before else None
         self._work = Work(self, self.plan, self.spec) if self.spec else None
 
@@ -77,6 +80,8 @@ class PipelineRun:
     def apply(self, entry: PipelineEntry) -> None:
         """Take in an entry, and what it makes of the whole run."""
         self.become(fold.apply(self.state, entry))
+        if isinstance(entry, Forwarded):
+            self._passing.append(asyncio.create_task(self._pass_on(entry)))
         if isinstance(entry, Ended) and (ending := steps.after(self.plan, self.state, entry)) is not None:
             self.become(fold.apply(self.state, ending))
 
@@ -84,15 +89,28 @@ class PipelineRun:
         """Take the new state, and show it in the Temporal UI."""
         self.state = state
         self.changes += 1
-        workflow.set_current_details(details(self.spec, state, workflow.info().workflow_id))
+        if self._is_shown:  # once for all changes of a moment
+            self._is_shown = False
+            asyncio.get_running_loop().call_soon(self._show)
         phase = "running" if state.phase in RUNNING else state.phase
         if self._search_attributes and phase != self._shown_phase:
             self._shown_phase = phase
             workflow.upsert_search_attributes([PHASE.value_set(phase)])
 
+    def _show(self) -> None:
+        self._is_shown = True
+        workflow.set_current_details(details(self.spec, self.state, workflow.info().workflow_id))
+
     def pause(self, failure: Failure) -> None:
         """Pause with the reason, until a person lets the run go on."""
         self.apply(Paused(at=workflow.now(), cause="failure", why=one_line(failure.text, 1000)))
+
+    async def _pass_on(self, entry: Forwarded) -> None:
+        try:
+            await workflow.get_external_workflow_handle(entry.to).signal(entry.act, json.loads(entry.said.text or "{}"))
+        except FailureError as error:
+            why = f"{entry.to} can not be reached: {one_line(str(error), 200)}"
+            self.apply(Refused(at=workflow.now(), act=entry.act, why=why))
 
     async def open(self, start: PipelineInput | ContinuedPipeline | ApplicationError) -> PipelineSpec:
         """Open the run; a store that refuses only pauses it.
@@ -207,16 +225,10 @@ class PipelineRun:
                 await workflow.wait_condition(lambda: self.state.paused is None)
                 continue
             result = closed
-            head: Head = closed.head or self._head()
-            self.become(fold.committed(self.state, head, len(tail), {}))
+            self.become(fold.committed(self.state, closed.head, len(tail), {}))
             if not self.state.tail:
                 break
         return result
-
-    def _head(self) -> Head:
-        if self.state.head is None:
-            raise RuntimeError("the run has no record yet")
-        return self.state.head
 
     async def _changed(self, until: datetime | None) -> None:
         """Wait until something has ended or a person has acted, or it is `until`."""

@@ -19,7 +19,7 @@ with workflow.unsafe.imports_passed_through():
     from core.pipelines.plan import Plan
     from core.pipelines.runs import PipelineSpec
     from core.pipelines.state import AGENT, PipelineState, StepState
-    from core.runs import AgentInput, RunResult
+    from core.runs import Above, AgentInput, RunResult
     from core.settlement import verified
     from core.state import OpenCall, RunState
     from workflows import pipeline_dispatch, tools
@@ -171,7 +171,7 @@ class Work:
         )
 
     def _child_options(self, key: str, run: StepState) -> dict[str, Any]:
-        step, spec = self._plan.step(key), self._spec
+        step, spec, above = self._plan.step(key), self._spec, workflow.info().workflow_id
         if not isinstance(step, AgentStep):
             raise TypeError(f"step {key} has no agent")
         told = run.given or Content(text=step.task)
@@ -185,6 +185,7 @@ class Work:
             events_per_generation=spec.tools.events_per_generation,
             search_attributes=spec.tools.search_attributes,
             scope=spec.run.scope,
+            above=Above(workflow_id=above, path=(above,)),
         )
         pairs = [SearchAttributePair(NAME, step.agent), SearchAttributePair(PHASE, "running")]
         task = one_line(step.task, 160)

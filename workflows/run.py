@@ -12,16 +12,14 @@ from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from core import fold
-    from core.entries import Closed, Refused, RunRef
+    from core.entries import Closed, Entry, Forwarded, Refused, RunRef
     from core.errors import BlobCorrupt
     from core.failures import Failure
     from core.results import result_of
     from core.runs import (
         AgentInput,
-        AskInput,
         CloseInput,
         CommitInput,
-        CompactInput,
         Continued,
         OpenInput,
         RunResult,
@@ -30,7 +28,8 @@ with workflow.unsafe.imports_passed_through():
     from core.sizes import carried_bytes, first_part
     from core.steps import AskModel, Check, Commit, Compact, Finish, Record, RunCalls, Verify, Wait, next_step
     from core.tools import Call
-    from workflows import dispatch
+    from workflows import dispatch, thinking
+    from workflows.below import Below
     from workflows.calls import Calls
     from workflows.held import HeldState
     from workflows.inbox import Inbox
@@ -64,6 +63,7 @@ class Run(HeldState):
         self._generation = before.generation if before else 1
         self._calls = Calls(self)
         self.inbox = Inbox(self)
+        self._below = Below(self)
 
     async def open(self, start: AgentInput | Continued | ApplicationError | BlobCorrupt) -> RunSpec:
         """Open the run; a store that refuses only pauses it.
@@ -86,7 +86,8 @@ class Run(HeldState):
         return opened.spec
 
     async def until_finished(self, spec: RunSpec) -> Finish:
-        """Carry out one step after the other."""
+        """Carry out one step after the other; the run above, if there is one, is told what waits."""
+        self._below.tell(spec)
         while True:
             if self._is_long(spec):
                 await self._continue(spec)
@@ -94,7 +95,7 @@ class Run(HeldState):
                 case Record(entry=entry):
                     self.apply(entry)
                 case AskModel(turn=turn):
-                    await self._ask(spec, turn)
+                    await thinking.ask(self, spec, turn)
                 case RunCalls(calls=calls):
                     self._calls.start(spec, calls)
                 case Verify(call=call):
@@ -104,30 +105,17 @@ class Run(HeldState):
                 case Commit():
                     await self._commit(spec)
                 case Compact(drop=drop):
-                    await self._compact(spec, drop=drop)
+                    await thinking.compact(self, spec, drop=drop)
                 case Wait(until=until):
                     await self._changed(until)
                 case Finish() as finish:
                     return finish
 
-    async def _ask(self, spec: RunSpec, turn: int) -> None:
-        tail = self.state.tail
-        asked = await dispatch.ask_model(spec, AskInput(run=spec.run, head=self.head, tail=tail, turn=turn))
-        if not isinstance(asked, Failure):
-            self.become(fold.added(self.state, asked.reply, asked.head, len(tail)))
-        elif asked.kind == "ContextTooLong" and spec.context.policy == "compact":
-            self.become(fold.overflowed(self.state, spec.context.window_tokens))
-        else:
-            self.pause(asked)
-
-    async def _compact(self, spec: RunSpec, *, drop: bool) -> None:
-        state = self.state
-        compact = CompactInput(run=spec.run, head=self.head, tail=state.tail, turn=state.turn, drop=drop)
-        compacted = await dispatch.compact(spec, compact)
-        if isinstance(compacted, Failure):
-            self.pause(compacted)
-        else:
-            self.become(fold.added(self.state, compacted.entry, compacted.head, len(state.tail)))
+    def apply(self, entry: Entry) -> None:
+        """Take in an entry; an act that is for a run below is passed on."""
+        super().apply(entry)
+        if isinstance(entry, Forwarded):
+            self._below.pass_on(entry)
 
     async def _commit(self, spec: RunSpec, calls: Sequence[Call] = ()) -> bool:
         part = first_part(self.state.tail)

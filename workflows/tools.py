@@ -19,15 +19,13 @@ with workflow.unsafe.imports_passed_through():
     from core.entries import ToolFinished, Unsettled
     from core.failures import NOT_DONE, Failure, failed_result, in_doubt
     from core.lines import arguments_line
+    from core.retries import LOST_WORKERS
     from core.runs import RunSpec, ToolInput
     from core.settlement import unsettled
     from core.state import RunState
     from core.tools import Call, ToolOutcome, ToolPolicy, Verified, verify_activity
     from workflows.failures import failure_of
     from workflows.policies import tool_retry
-
-LOST_WORKERS = 10
-"""So many lost workers end a call that can be repeated: then it is likely the call that kills them."""
 
 NOT_DONE_AGAIN = 5
 NOT_DONE_SECONDS = 1.0

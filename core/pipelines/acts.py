@@ -5,7 +5,7 @@ from typing import Literal
 
 from core.acts import EXAMPLES, ActName, read_act
 from core.approvals import Taken, act_on
-from core.call_entries import Decided, Revoked, Settled
+from core.call_entries import Decided, Forwarded, Revoked, Settled
 from core.content import one_line
 from core.entries import Paused, Refused, Resumed
 from core.pipelines.state import PipelineState, for_people
@@ -13,17 +13,18 @@ from core.signing import Signatures
 
 PipelineAct = Literal["approve", "reject", "revoke", "settle", "pause", "resume"]
 PIPELINE_ACTS: tuple[PipelineAct, ...] = ("approve", "reject", "revoke", "settle", "pause", "resume")
-OfPipeline = Decided | Revoked | Settled | Paused | Resumed | Refused
+OfPipeline = Decided | Revoked | Settled | Paused | Resumed | Refused | Forwarded
 
 
 def act_on_pipeline(
     state: PipelineState, name: ActName, raw: bytes, now: datetime, signatures: Signatures | None = None
 ) -> OfPipeline:
     """Read a person's act and return what comes of it: the decision, or why it is refused."""
-    if name not in PIPELINE_ACTS:
-        return _refused(name, f"a pipeline takes {', '.join(PIPELINE_ACTS)}", now)
     act = read_act(raw, EXAMPLES[name])
-    if not isinstance(act, str) and name == "approve":
+    below = not isinstance(act, str) and "/" in act.id
+    if name not in PIPELINE_ACTS and not below:
+        return _refused(name, f"a pipeline takes {', '.join(PIPELINE_ACTS)}; name a run below for others", now)
+    if not isinstance(act, str) and name == "approve" and not below:
         if act.arguments is not None or act.content is not None:
             return _refused(
                 name, "a step's arguments are those of its pipeline: reject it, or approve it as it is", now

@@ -6,9 +6,9 @@ import shlex
 from core.content import cut, one_line
 from core.lines import readable_arguments
 from core.pipelines.runs import PipelineSpec
-from core.pipelines.state import PipelineState
+from core.pipelines.state import PipelineState, for_people
 from core.state import OpenCall
-from core.view import conditions, pending_call
+from core.waiting import conditions, pending_below, pending_call
 
 COMMAND = "python starter.py pipeline"
 DETAILS_BYTES = 12 * 1024
@@ -26,6 +26,10 @@ def details(spec: PipelineSpec | None, state: PipelineState, workflow_id: str) -
     if state.undo_failed:
         parts.append(f"### Could NOT be undone\n\n{_code(', '.join(state.undo_failed))}")
     parts += [_waiting(each, workflow_id) for each in state.pending[:PENDING_SHOWN]]
+    for call in list(pending_below(for_people(state)))[:PENDING_SHOWN]:
+        act = "answer" if call.question else "settle" if call.doubt else "approve"
+        way = f"{COMMAND} {act} {shlex.quote(workflow_id)} {shlex.quote(call.id)}"
+        parts.append(f"### {call.agent} waits: {call.tool}\n\n```\n{_fenced(call.arguments.shown())}\n{way}\n```")
     if len(state.pending) > PENDING_SHOWN:
         parts.append(f"and {len(state.pending) - PENDING_SHOWN} more: `{COMMAND} state {shlex.quote(workflow_id)}`")
     if state.paused is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
-from core.call_entries import ApprovalRequested, Decided, Expired, Reminded, Revoked, Settled, Unsettled
+from core.call_entries import ApprovalRequested, Decided, Expired, Forwarded, Reminded, Revoked, Settled, Unsettled
 from core.content import ArtifactRef, Content
 from core.entries import Outcome, Paused, Refused, Resumed, RunRef
 from core.entry import EntryBase
@@ -106,7 +106,6 @@ class Finalized(EntryBase):
     reason: str = ""
 
 
-OfPeople = ApprovalRequested | Decided | Expired | Reminded | Revoked | Unsettled | Settled | Paused | Resumed | Refused
 PipelineEntry = Annotated[
     Opened
     | Prepared
@@ -125,7 +124,8 @@ PipelineEntry = Annotated[
     | Settled
     | Paused
     | Resumed
-    | Refused,
+    | Refused
+    | Forwarded,
     Field(discriminator="kind"),
 ]
 PIPELINE_ENTRY: TypeAdapter[PipelineEntry] = TypeAdapter(PipelineEntry)

@@ -5,11 +5,12 @@ from datetime import datetime, timedelta
 from typing import assert_never
 
 from core import deciding, settlement
-from core.call_entries import ApprovalRequested, Decided, Expired, Reminded, Revoked, Settled, Unsettled
+from core.call_entries import ApprovalRequested, Decided, Expired, Forwarded, Reminded, Revoked, Settled, Unsettled
 from core.content import ArtifactRef, Content
 from core.entries import Paused, Refused, Resumed
 from core.frozen import Frozen
 from core.journal import Head
+from core.pending import WaitingRun
 from core.pipelines.entries import (
     Began,
     Ended,
@@ -41,6 +42,7 @@ CARRIED_BYTES = 512
 """Longer texts of steps become artifacts when they are written to the record."""
 UNDO = "-undo"
 ARTIFACTS = 20
+RUNS_BELOW = 100
 
 
 def apply(state: PipelineState, entry: PipelineEntry) -> PipelineState:
@@ -51,7 +53,7 @@ def apply(state: PipelineState, entry: PipelineEntry) -> PipelineState:
         "steps": state.steps + 1,
         "recent": (*state.recent, line(entry))[-RECENT_LINES:],
     }
-    if isinstance(entry, Decided | Revoked | Settled | Paused | Resumed | Refused):
+    if isinstance(entry, Decided | Revoked | Settled | Paused | Resumed | Refused | Forwarded):
         act = kept_act(entry)
         taken = () if act is None else (TakenAct(step=state.steps + 1, entry=act),)
         changes["acts"] = (*state.acts, *taken)[-ACTS_KEPT:]
@@ -84,7 +86,7 @@ def _fold(state: PipelineState, entry: PipelineEntry) -> PipelineState:
             return state.model_copy(update={"paused": entry})
         case Resumed():
             return state.model_copy(update={"paused": None})
-        case Refused():
+        case Refused() | Forwarded():
             return state
         case ApprovalRequested() | Decided() | Expired() | Reminded() | Revoked() | Unsettled() | Settled():
             return _of_call(state, entry)
@@ -156,13 +158,13 @@ def _long(content: Content | None) -> Content | None:
     return content if text is not None and len(text.encode()) > CARRIED_BYTES else None
 
 
-def committed(state: PipelineState, head: Head, count: int, stored: Mapping[str, Stored]) -> PipelineState:
+def committed(state: PipelineState, head: Head | None, count: int, stored: Mapping[str, Stored]) -> PipelineState:
     """Return the state after the first `count` entries of the tail were written, and long texts stored."""
     for key, texts in stored.items():
         changes = {"output": texts.output, "given": texts.given}
         state = changed(state, key, **{name: content for name, content in changes.items() if content is not None})
     rest = state.tail[count:]
-    return state.model_copy(update={"head": head, "tail": rest, "tail_bytes": sum(map(size_bytes, rest))})
+    return state.model_copy(update={"head": head or state.head, "tail": rest, "tail_bytes": sum(map(size_bytes, rest))})
 
 
 def _prepared(state: PipelineState, entry: Prepared) -> PipelineState:
@@ -265,7 +267,7 @@ def _folded(alone: RunState, entry: OfCall) -> RunState:
 
 def _waiting(state: PipelineState, now: datetime) -> PipelineState:
     """Keep count of the time in which only people were waited for."""
-    waits = state.paused is not None or (bool(state.pending) and not state.at_work)
+    waits = state.paused is not None or (bool(state.pending or state.below) and not state.at_work)
     if waits and state.waiting_since is None:
         return state.model_copy(update={"waiting_since": now})
     if not waits and state.waiting_since is not None:
@@ -285,3 +287,10 @@ def interrupted(state: PipelineState, now: datetime) -> PipelineState:
             why = "the run was cancelled" + ("; it may or may not have taken effect" if begun else "")
             state = apply(state, Ended(at=now, step=key, status="cancelled", error=why))
     return state
+
+
+def heard(state: PipelineState, told: WaitingRun) -> PipelineState:
+    """Return the state after the run of an agent has told what it waits for."""
+    others = tuple(each for each in state.below if each.run.workflow_id != told.run.workflow_id)
+    waits = not told.ended and bool(told.pending or told.paused)
+    return state.model_copy(update={"below": (*others, told)[-RUNS_BELOW:] if waits else others})

@@ -9,6 +9,7 @@ from core.content import ArtifactRef, Content
 from core.entries import Outcome, Paused
 from core.frozen import Frozen, Sparse
 from core.journal import Head
+from core.pending import WaitingRun
 from core.pipelines.entries import Ending, EndStatus, PipelineEntry
 from core.state import WAITING, CallStatus, OpenCall, RunState, TakenAct
 
@@ -97,6 +98,8 @@ class PipelineState(Frozen):
     head: Head | None = None
     tail: tuple[PipelineEntry, ...] = ()
     tail_bytes: int = 0
+    below: tuple[WaitingRun, ...] = ()
+    """What the agents' runs wait for, as they last told."""
     runs: dict[str, StepState] = Field(default_factory=dict)
     """The runs of steps that have come up, in that order."""
     ended: int = 0
@@ -124,7 +127,8 @@ class PipelineState(Frozen):
     @property
     def at_work(self) -> tuple[str, ...]:
         """The runs of steps of which something goes on that needs nobody."""
-        return tuple(key for key, run in self.runs.items() if _works(run))
+        waiting = {each.run.workflow_id for each in self.below}
+        return tuple(key for key, run in self.runs.items() if _works(run) and run.child not in waiting)
 
     @property
     def undo_failed(self) -> tuple[str, ...]:
@@ -142,7 +146,7 @@ class PipelineState(Frozen):
             return "init"
         if self.finishing is not None:
             return "finalizing"
-        if self.pending and not self.at_work:
+        if (self.pending or self.below) and not self.at_work:
             return "awaiting_approval"
         if self.ending is not None:
             return "rejected" if self.ending.rejected else "undoing"
@@ -161,6 +165,7 @@ def for_people(state: PipelineState) -> RunState:
     return RunState(
         started_at=state.started_at,
         open_calls=tuple(run.open for run in state.runs.values() if run.open is not None),
+        below=state.below,
         paused=state.paused,
         outcome=state.outcome,
         reason=state.reason,

@@ -7,12 +7,14 @@ from core.content import ArtifactRef, one_line
 from core.entries import Outcome, RunRef
 from core.frozen import Frozen, Sparse
 from core.journal import Head
+from core.pending import PendingCall
 from core.pipelines.graph import about
 from core.pipelines.plan import Plan
 from core.pipelines.runs import PipelineSpec
 from core.pipelines.state import Phase, PipelineState, for_people
 from core.state import TakenAct
-from core.view import PendingCall, StateView, approved_calls, pending_call
+from core.view import StateView, approved_calls
+from core.waiting import pending_below, pending_call
 
 
 class StepView(Sparse):
@@ -95,7 +97,7 @@ def pipeline_view(spec: PipelineSpec | None, state: PipelineState) -> PipelineVi
         by=spec.by if spec else "",
         phase=state.phase,
         steps=tuple(_steps(Plan(spec.pipeline), state)) if spec else (),
-        pending=tuple(pending_call(each) for each in state.pending),
+        pending=(*map(pending_call, state.pending), *pending_below(for_people(state))),
         approved=tuple(pending_call(each) for each in approved_calls(for_people(state))),
         paused=state.paused.why if state.paused else "",
         entries=state.steps,

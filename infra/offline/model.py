@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from core.chat import ChatReply, ChatRequest, ProposedCall, Usage
-from core.ports import ChatModel
+from core.ports import ChatModel, OnText
 from core.summaries import is_summary_request
 from infra.offline.analyst import analyse, is_data
 from infra.offline.conversation import Conversation, File, Wanted, read_conversation, read_files, wanted
@@ -32,9 +32,12 @@ _LIST: Final = wanted("list_files", pattern="*")
 class OfflineModel(ChatModel):
     """Answers by rules alone; needs no network and no key, never fails."""
 
-    async def reply(self, request: ChatRequest) -> ChatReply:
+    async def reply(self, request: ChatRequest, on_text: OnText | None = None) -> ChatReply:
         """Return what the rules say to this conversation: the same for the same request, always."""
-        return answer(request)
+        reply = answer(request)
+        if on_text is not None:
+            on_text(reply.text)
+        return reply
 
 
 def answer(request: ChatRequest) -> ChatReply:

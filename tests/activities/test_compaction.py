@@ -15,7 +15,7 @@ from core.entries import Compacted, Entry, Messaged
 from core.errors import ContextTooLong, ModelError, ModelRefused, ModelUnavailable, PerdureError
 from core.exchanges import starts
 from core.journal import Head
-from core.ports import ChatModel
+from core.ports import ChatModel, OnText
 from core.prompt import prompt_tokens
 from core.runs import CompactedResult, CompactInput
 from core.steps import TAIL_BYTES
@@ -37,8 +37,9 @@ class Answering(ChatModel):
     answer: str | ModelError = SUMMARY
     requests: list[ChatRequest] = field(default_factory=list)
 
-    async def reply(self, request: ChatRequest) -> ChatReply:
+    async def reply(self, request: ChatRequest, on_text: OnText | None = None) -> ChatReply:
         """Return the answer."""
+        del on_text
         self.requests.append(request)
         if isinstance(self.answer, PerdureError):
             raise self.answer

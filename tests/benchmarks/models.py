@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from core.chat import ChatReply, ChatRequest, ProposedCall, Usage
 from core.content import INLINE_BYTES
-from core.ports import ChatModel
+from core.ports import ChatModel, OnText
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,9 @@ class Caller(ChatModel):
     turns: int
     tool_bytes: int
 
-    async def reply(self, request: ChatRequest) -> ChatReply:
+    async def reply(self, request: ChatRequest, on_text: OnText | None = None) -> ChatReply:
         """Return the reply for this point of the conversation: each turn before gave an assistant's and a tool's."""
+        del on_text
         turn = len(request.messages) // 2
         usage = Usage(input_tokens=10, output_tokens=5)
         if turn >= self.turns:

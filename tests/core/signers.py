@@ -8,9 +8,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from core.acts import Act, ActName
 from core.entries import RunRef
+from core.pending import PendingCall
 from core.public_keys import write_key
 from core.signing import Signatures, Subject, signed_bytes
-from core.view import PendingCall
 from tests.entries import NOW, RUN
 from workflows.signatures import is_signed_by
 

@@ -18,13 +18,14 @@ from core.details import details
 from core.entries import Answered, Decided, Refused, Settled, Unsettled
 from core.fold import apply
 from core.open_calls import change, started
+from core.pending import PendingCall
 from core.public_keys import write_key
 from core.requests import still_holds
 from core.signing import Subject, signed_bytes
 from core.state import RunState
 from core.steps import Record, RunCalls, next_step
 from core.tools import ToolPolicy
-from core.view import PendingCall, state_view
+from core.view import state_view
 from tests.core.signers import MINUTES, SIGNATURES, keys, signed
 from tests.entries import NOW, OPEN_STATE, RUN, call, policy, reply, spec
 

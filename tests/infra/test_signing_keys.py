@@ -16,9 +16,10 @@ from core.asking import Asking
 from core.content import inline
 from core.errors import InputError
 from core.fold import apply
+from core.pending import PendingCall
 from core.requests import request
 from core.signing import unsigned
-from core.view import PendingCall, StateView, state_view
+from core.view import StateView, state_view
 from infra.signing_keys import Signer, SigningWish, load_signer, make_key
 from tests.core.signers import SIGNATURES, keys, private_key
 from tests.entries import NOW, OPEN_STATE, call, policy, reply, spec

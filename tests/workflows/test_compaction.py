@@ -11,7 +11,7 @@ from core.chat import AssistantMessage, ChatReply, ChatRequest, ToolMessage, Usa
 from core.entries import Compacted, Entry, Replied, ToolFinished
 from core.errors import ContextTooLong, ModelRefused, ModelUnavailable
 from core.messages import message_tokens
-from core.ports import BlobStore, ChatModel
+from core.ports import BlobStore, ChatModel, OnText
 from core.runs import RunResult
 from core.state import TOKEN_BYTES
 from core.summaries import is_summary_request
@@ -46,8 +46,9 @@ class Counting(ChatModel):
     requests: list[ChatRequest] = field(default_factory=list)
     summaries: list[ChatRequest] = field(default_factory=list)
 
-    async def reply(self, request: ChatRequest) -> ChatReply:
+    async def reply(self, request: ChatRequest, on_text: OnText | None = None) -> ChatReply:
         """Return the next reply, or a summary when it is asked for one."""
+        del on_text
         if is_summary_request(request):
             self.summaries.append(request)
             return self.sum_up(request)

@@ -237,8 +237,23 @@ async def test_a_paused_run_begins_nothing_and_acts_that_make_no_sense_are_refus
             await handle.execute_update(name, act)
         assert why in str(caught.value.cause)
     await handle.signal("message", {"text": "hello"})
-    view = await until(handle, lambda view: "there is no such signal" in view.recent[-1], "it is refused")
+    view = await until(handle, lambda view: "a pipeline takes" in view.recent[-1], "it is refused")
     assert view.phase == "paused"
     await handle.execute_update("approve", {"id": "ok", "by": "ann"})
     await handle.execute_update("resume", {"by": "ann"})
     assert (await result(handle)).outcome == "completed"
+
+
+async def test_what_an_agent_waits_for_is_shown_and_decided_at_the_pipeline(running: Running, model: FakeModel) -> None:
+    """Its own acts too: a question is answered there."""
+    model.replies = [calls(("echo", '{"text": "x"}')), answers]
+    agent = {"id": "a", "kind": "agent", "agent": "worker", "task": "Work."}
+    asks = AGENT.model_copy(update={"approval": {"echo": Asking(mode="ask")}})
+    handle = await start(running, pipeline_of(agent), agent=asks)
+    asked = await until(handle, lambda view: bool(view.pending), "the agent's call is shown")
+    assert (asked.pending[0].id, asked.pending[0].tool) == (f"{handle.id}.a/t1c1", "echo")
+    assert asked.phase == "awaiting_approval"
+    await handle.signal("approve", {"id": asked.pending[0].id, "by": "ann"})
+    ended = await result(handle)
+    assert ended.outcome == "completed"
+    assert not (await state(handle)).pending

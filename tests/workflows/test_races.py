@@ -148,7 +148,7 @@ async def test_a_message_in_the_moment_of_the_end_is_read_or_refused(
     heard: list[str] = []
 
     class Listening(FakeModel):
-        async def reply(self, request: Any) -> Any:
+        async def reply(self, request: Any, on_text: Any = None) -> Any:  # noqa: ARG002 - it says it at once
             heard.append("\n".join(message.text for message in request.messages))
             return says("Done.")
 

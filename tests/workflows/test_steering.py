@@ -6,7 +6,7 @@ from temporalio.client import Client
 from core.agents import Limits
 from core.chat import ChatReply, ChatRequest, UserMessage
 from core.entries import Entry, Messaged, Paused, Refused, Resumed
-from core.ports import BlobStore
+from core.ports import BlobStore, OnText
 from core.runs import RunResult
 from infra.settings import Settings
 from tests.entries import artifact
@@ -40,7 +40,8 @@ async def test_a_message_that_comes_with_the_answer_lets_the_agent_go_on(
     """It was sent while the model answered: the answer is none yet, and the message is not lost."""
 
     class Interrupted(FakeModel):
-        async def reply(self, request: ChatRequest) -> ChatReply:
+        async def reply(self, request: ChatRequest, on_text: OnText | None = None) -> ChatReply:
+            del on_text
             if request.replies:
                 return says("March and April.")
             await handle.signal("message", {"text": "And April?"})

@@ -1,0 +1,1 @@
+"""The real clients of providers against a server that speaks each provider's documented format, on loopback."""
