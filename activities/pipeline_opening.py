@@ -10,9 +10,9 @@ from jmespath.exceptions import JMESPathError
 from activities.rules import check_rule
 from activities.toolbox import Toolbox
 from core.agents import PinnedAgent
-from core.content import inline, one_line
+from core.content import inline
 from core.errors import InputError
-from core.pipelines.file import STEPS, AgentStep, PipelineFile, ToolStep, ToolUse, is_of, selections
+from core.pipelines.file import STEPS, AgentStep, PipelineFile, ToolStep, ToolUse, selections
 from core.pipelines.plan import Plan, faults
 from core.pipelines.runs import OpenPipelineInput
 from core.pipelines.selections import reads
@@ -63,26 +63,15 @@ def reads_of(pipeline: PipelineFile) -> dict[str, tuple[str, ...]]:
     return {key: tuple(sorted(steps)) for key, steps in found.items()}
 
 
-def inputs_of(pipeline: PipelineFile, text: str) -> dict[str, Any]:
-    """Return the inputs with their defaults; refuse those that are missing, unknown or of another type."""
+def read_inputs(text: str) -> dict[str, Any]:
+    """Return the inputs as they were given."""
     try:
         given = json.loads(text or "{}")
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
         raise InputError("the inputs are no JSON object; give them with --input NAME=VALUE")
-    known = ", ".join(pipeline.inputs) or "none"
-    if strangers := sorted(set(given) - set(pipeline.inputs)):
-        raise InputError(f"there is no input {', '.join(strangers)}; inputs: {known}")
-    inputs: dict[str, Any] = {}
-    for name, spec in pipeline.inputs.items():
-        value = given.get(name, spec.default)
-        if value is None:
-            raise InputError(f"input {name} is missing; give it with --input {name}=VALUE")
-        if not is_of(value, spec.type):
-            raise InputError(f"input {name} must be a {spec.type}; it is {one_line(json.dumps(value), 60)}")
-        inputs[name] = value
-    return inputs
+    return given
 
 
 def as_agent(pipeline: PipelineFile, by: str, opening: OpenPipelineInput) -> AgentInput:

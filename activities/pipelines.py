@@ -9,7 +9,7 @@ from temporalio import activity
 from activities.boundary import bordered
 from activities.conversation import readable_preview
 from activities.journal import JournalActivities
-from activities.pipeline_opening import as_agent, check, inputs_of, reads_of
+from activities.pipeline_opening import as_agent, check, read_inputs, reads_of
 from activities.rules import verdict
 from activities.selecting import Document, found, holds
 from activities.toolbox import Toolbox
@@ -20,6 +20,7 @@ from core.journal import Head
 from core.pipelines import fold
 from core.pipelines.entries import Opened
 from core.pipelines.fold import Stored
+from core.pipelines.inputs import inputs_of
 from core.pipelines.plan import Plan
 from core.pipelines.record import Record
 from core.pipelines.runs import (
@@ -66,7 +67,7 @@ class PipelineActivities:
         pipeline = start.pipeline
         check(pipeline, start.agents, self._toolbox)
         artifacts = self._storage.artifacts(run.scope)
-        inputs = inputs_of(pipeline, await artifacts.read_text(start.inputs))
+        inputs = inputs_of(pipeline, read_inputs(await artifacts.read_text(start.inputs)))
         content = await artifacts.store_text(json.dumps(inputs, ensure_ascii=False), "inputs.json", "application/json")
         tools = await self._journal.open_run(
             OpenInput(run=run, start=as_agent(pipeline, start.by, opening), started_at=opening.started_at)

@@ -64,7 +64,8 @@ _TRANSIENT: Final = frozenset({408, 409, 424, 425, 429})
 class Failure:
     """A failed call. `status` is None when there was no HTTP answer; header names may have any case.
 
-    `retry_delay` is a wait that stands in the body ("14s"); `near` are known models whose names look like this one.
+    `sent` is False when the client itself refused: then the status is what this is like. `retry_delay` is a wait that
+    stands in the body ("14s"); `near` are known models whose names look like this one.
     """
 
     provider: str
@@ -76,6 +77,7 @@ class Failure:
     retry_delay: str | None = None
     near: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    sent: bool = True
 
 
 def classify(failure: Failure, now: datetime) -> ModelError:
@@ -119,6 +121,7 @@ def classify(failure: Failure, now: datetime) -> ModelError:
 def describe(failure: Failure) -> str:
     """Return one sentence about the failure with the provider's own words: cut, and free of secrets."""
     outcome = f"HTTP {failure.status}" if failure.status else "no usable answer"
+    outcome = outcome if failure.sent else "not sent"
     message = cut(" ".join(redact(failure.message, failure.secrets).split())) or "no message"
     return f"Model {failure.provider}:{failure.model}: {outcome}: {message.rstrip('.')}."
 
@@ -191,4 +194,5 @@ def _cure(failure: Failure, status: int) -> str:
         403: f"The key may not do this: check what {credentials} gives access to, or choose another model.",
         404: f"The provider does not know this: check the model's name and {_address(failure)}.{near}",
     }
-    return cures.get(status, "The provider did not accept the request; sending it again gives the same error.")
+    same = f"The provider did not accept the request; sending it again gives the same error.{near}"
+    return cures.get(status, same)

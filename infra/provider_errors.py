@@ -56,8 +56,9 @@ def to_failure(connection: Connection, model: str, error: Exception, watch: Watc
         code=_code(error),
         headers=(error.headers if isinstance(error, ModelHTTPError) else None) or {},
         retry_delay=_retry_delay(body),
-        near=near_names(provider, model) if status == 404 else (),
+        near=near_names(provider, model) if status == 404 or isinstance(error, UserError) else (),
         secrets=connection.access.secrets,
+        sent=not isinstance(error, (UserError, *(kind for kind, like in connection.statuses.items() if like >= 400))),
     )
 
 

@@ -154,7 +154,8 @@ def _open_bedrock(access: Access, limits: StreamLimits) -> Connection:
     read_seconds = max(limits.first_chunk, limits.chunk).total_seconds()
     config = Config(retries={"total_max_attempts": 1}, read_timeout=read_seconds, max_pool_connections=CONNECTIONS)
     try:
-        client = boto3.client("bedrock-runtime", endpoint_url=access.base_url, config=config)
+        # A session of its own: the shared one keeps the credentials that it found first.
+        client = boto3.Session().client("bedrock-runtime", endpoint_url=access.base_url, config=config)
     except NoRegionError:
         raise ModelRefused("Models of bedrock need a region: set AWS_DEFAULT_REGION.") from None
     provider = BedrockProvider(bedrock_client=client)

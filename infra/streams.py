@@ -9,7 +9,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
@@ -46,6 +46,7 @@ class Watch:
     tail: bytes = b""
     page: str | None = None
     whole: bytes | None = None
+    opened: list[httpx2.Response] = field(default_factory=list)
 
     def saw(self, chunk: bytes) -> None:
         """Take note of a chunk."""
@@ -89,6 +90,9 @@ async def watched(limits: StreamLimits, on_life: Callable[[], None] | None = Non
         raise Stalled(_stalled(limits, started=started)) from None
     finally:
         _watch.reset(token)
+        # A client that is cancelled at an unlucky moment forgets to.
+        for response in watch.opened:
+            await response.aclose()
 
 
 def _stalled(limits: StreamLimits, *, started: bool) -> str:
@@ -124,6 +128,7 @@ class WatchedClient(httpx2.AsyncClient):
             return httpx2.Response(200, headers=json, content=watch.whole, request=request)
         request.headers["accept-encoding"] = "identity"
         response = await super().send(request, **{**options, "stream": True})
+        watch.opened.append(response)
         if isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _WatchedBytes(response.stream, watch)
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()

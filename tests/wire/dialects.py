@@ -64,7 +64,8 @@ class Dialect:
         if self.content_type == EVENT_STREAM:
             error = bedrock_fault_in_stream(fault)
         elif self.provider == "openai-responses":
-            error = event({"type": "error", "sequence_number": 9, **self.fault(fault)["error"]}, named=True)
+            told = {"type": "error", "sequence_number": 9, "param": None}
+            error = event({**told, "code": fault.code, "message": fault.message}, named=True)
         else:
             error = event(self.fault(fault), named=self.provider == "anthropic")
         return Answer(b"".join([*begun, error]), content_type=self.content_type)

@@ -22,7 +22,7 @@ class Answer:
 
     def head(self) -> bytes:
         """Return status line and headers; the body comes in chunks, and its end is told."""
-        lines = [f"HTTP/1.1 {self.status} Status", f"content-type: {self.content_type}", "connection: close"]
+        lines = [f"HTTP/1.1 {self.status} Status", f"content-type: {self.content_type}"]
         lines += ["transfer-encoding: chunked", *(f"{name}: {value}" for name, value in self.headers.items())]
         return "\r\n".join([*lines, "", ""]).encode()
 
@@ -35,6 +35,13 @@ class Answer:
     def but(self, **changes: Any) -> "Answer":
         """Return the same answer, sent otherwise."""
         return replace(self, **changes)
+
+
+def plain(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
+    """Return an answer that does not stream: JSON, or a web page when it is bytes."""
+    if isinstance(body, bytes):
+        return Answer(body, status, "text/html", headers or {})
+    return Answer(json.dumps(body).encode(), status, headers=headers or {})
 
 
 @dataclass(frozen=True)
@@ -61,17 +68,25 @@ async def serve(answers: Sequence[Answer]) -> AsyncIterator[Wire]:
     """Serve the answers in order, one per request, on a free port; a request past the last one gets a 418."""
     waiting = list(answers)
     wire = Wire()
+    talking: dict[asyncio.Task[None] | None, asyncio.StreamWriter] = {}
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        talking[asyncio.current_task()] = writer
         with suppress(ConnectionError, asyncio.IncompleteReadError):
-            wire.received.append(await _read(reader))
-            await _send(waiting.pop(0) if waiting else Answer(b"{}", 418), reader, writer, wire)
+            while not writer.is_closing():
+                wire.received.append(await _read(reader))
+                await _send(waiting.pop(0) if waiting else Answer(b"{}", 418), reader, writer, wire)
         writer.close()
 
     server = await asyncio.start_server(handle, "127.0.0.1", 0)
     wire.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with server:
-        yield wire
+        try:
+            yield wire
+        finally:
+            for writer in talking.values():
+                writer.close()
+            await asyncio.gather(*(task for task in talking if task is not None))
 
 
 async def _send(answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wire: Wire) -> None:
@@ -82,11 +97,13 @@ async def _send(answer: Answer, reader: asyncio.StreamReader, writer: asyncio.St
     if answer.ending == "whole":
         writer.write(b"0\r\n\r\n")
         await writer.drain()
-    elif answer.ending == "silent":
+        return
+    if answer.ending == "silent":
         wire.silent.set()
         with suppress(ConnectionError):
             await reader.read(1)
         wire.hung_up.set()
+    writer.close()
 
 
 async def _read(reader: asyncio.StreamReader) -> Received:

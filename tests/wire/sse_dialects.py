@@ -63,8 +63,8 @@ def chat_stream(said: Said) -> list[bytes]:
         deltas += [
             {"tool_calls": [{"index": index, "function": {"arguments": part}}]} for part in halves(call.arguments)
         ]
-    chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o"}
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    chunk: dict[str, Any] = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-4o"}
+    choices: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     if said.stop is not None:
         reason = CHAT_STOPS.get(said.stop, said.stop)
         choices.append({"index": 0, "delta": {}, "finish_reason": reason})
@@ -128,7 +128,7 @@ def responses_stream(said: Said) -> list[bytes]:
         events.append(("output_item.done", {"output_index": index, "item": item}))
     cut = {"length": "max_output_tokens", "refusal": "content_filter", "unheard_of": "unheard_of"}.get(said.stop or "")
     total = INPUT_TOKENS + OUTPUT_TOKENS
-    usage = {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS, "total_tokens": total}
+    usage: dict[str, Any] = {"input_tokens": INPUT_TOKENS, "output_tokens": OUTPUT_TOKENS, "total_tokens": total}
     usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
     ended = {**response, "output": [item for item, _ in items], "usage": usage}
     ended |= {"status": "incomplete" if cut else "completed", "incomplete_details": {"reason": cut} if cut else None}
@@ -145,8 +145,8 @@ def google_stream(said: Said) -> list[bytes]:
     if said.thinks:
         parts.append({"text": THOUGHT, "thought": True})
     signed = {"thoughtSignature": SIGNATURE} if said.thinks else {}
-    texts = [{"text": piece} for text in said.texts for piece in halves(text)]
-    calls = [{"functionCall": _google_call(call)} for call in said.calls]
+    texts: list[dict[str, Any]] = [{"text": piece} for text in said.texts for piece in halves(text)]
+    calls: list[dict[str, Any]] = [{"functionCall": _google_call(call)} for call in said.calls]
     if calls:
         calls[0] = {**calls[0], **signed}
     parts += [*texts, *calls]
