@@ -53,7 +53,8 @@ class DelegationActivities:
             by=spec.by,
             heartbeat_timeout=spec.heartbeat_timeout,
             team=_team_of(configuration, agent),
-            above=Above(workflow_id=spec.run.workflow_id, path=path, scope=spec.run.scope),
+            above=Above(workflow_id=spec.run.workflow_id, path=path),
+            scope=spec.run.scope,
             events_per_generation=spec.events_per_generation,
             search_attributes=spec.search_attributes,
         )

@@ -113,10 +113,21 @@ def verdict(asking: Asking | None, arguments: Mapping[str, object] | None) -> Ru
     if arguments is None:
         return "unknown"
     try:
-        parsed = jmespath.compile(asking.when).parsed
-        found = _Bounded().visit(parsed, to_jsonable_python(arguments))
-    except _UNANSWERED:
+        found = evaluated(asking.when, to_jsonable_python(arguments))
+    except InputError:
         return "unknown"
     if found is True:
         return "holds"
     return "not" if found is False else "unknown"
+
+
+def evaluated(expression: str, data: object) -> Any:
+    """Return what an expression finds in data as JSON has it, within its effort; None is nothing.
+
+    Raises:
+        InputError: it is no JMESPath, does not fit the data, or takes too much.
+    """
+    try:
+        return _Bounded().visit(jmespath.compile(expression).parsed, data)
+    except _UNANSWERED as error:
+        raise InputError(f"{expression!r} can't be evaluated: {one_line(str(error), 300)}") from error

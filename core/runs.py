@@ -41,8 +41,6 @@ class Above(Frozen):
 
     workflow_id: str
     path: tuple[str, ...]
-    scope: str = ""
-    """Whose bytes the run below shares; empty: it has its own."""
 
 
 class AgentInput(Frozen):
@@ -60,6 +58,8 @@ class AgentInput(Frozen):
     fork: ForkFrom | None = None
     team: dict[str, PinnedAgent] = Field(default_factory=dict)
     """The agents that may be handed tasks, here and below, by name."""
+    scope: str = Field(default="", max_length=1000, exclude_if=lambda value: not value)
+    """The root run, when this one is a part of it: they share artifacts. Empty: it is a root itself."""
     above: Above | None = None
     """The run that is told of what waits here, and passes on what people decide there."""
     events_per_generation: int = Field(default=EVENTS_PER_GENERATION, ge=50, le=20_000)

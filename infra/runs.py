@@ -114,6 +114,9 @@ class Runs:
     ```
     """
 
+    workflow = WORKFLOW
+    """Which workflows they are."""
+
     def __init__(self, client: Client) -> None:
         self.client = client
         self.address = client.service_client.config.target_host
@@ -169,7 +172,9 @@ class Runs:
 
     async def list(self, query: str, limit: int) -> list[RunInfo]:
         """Return up to `limit` runs, the newest first; `query` narrows them in Temporal's own query language."""
-        narrowed = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'" + (query and f" AND {query}")
+        narrowed = f"WorkflowType = '{self.workflow}' AND ExecutionStatus != 'ContinuedAsNew'" + (
+            query and f" AND {query}"
+        )
         with self.translated(""):
             found = self.client.list_workflows(
                 narrowed, limit=limit, page_size=min(limit, 1000), rpc_timeout=CALL_TIMEOUT

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
@@ -23,6 +24,7 @@ from infra.settings import Settings
 from tests.waiting import wait_until
 from worker import build_worker, workflow_runner
 from workflows.agent import Agent
+from workflows.pipeline import Pipeline
 
 Reply = ChatReply | Exception | Callable[[ChatRequest], ChatReply]
 
@@ -159,13 +161,13 @@ def _patient(limits: Limits) -> Limits:
     return limits if "repeats" in limits.model_fields_set else limits.model_copy(update={"repeats": None})
 
 
-async def replay(handle: "WorkflowHandle[Agent, RunResult]") -> None:
+async def replay(handle: "WorkflowHandle[Any, Any]") -> None:
     """Replay a run's histories with the workflow as it is now; raises when it would take another way."""
     for history in await histories(handle):
         await replayer().replay_workflow(history)
 
 
-async def histories(handle: "WorkflowHandle[Agent, RunResult]") -> list[WorkflowHistory]:
+async def histories(handle: "WorkflowHandle[Any, Any]") -> list[WorkflowHistory]:
     """Return the histories of all Temporal runs that the run went through, oldest first."""
     found: list[WorkflowHistory] = []
     run_id = handle.first_execution_run_id or handle.result_run_id
@@ -179,7 +181,7 @@ async def histories(handle: "WorkflowHandle[Agent, RunResult]") -> list[Workflow
 def replayer() -> Replayer:
     """Return a replayer that is set up as the worker is."""
     return Replayer(
-        workflows=[Agent],
+        workflows=[Agent, Pipeline],
         data_converter=data_converter,
         workflow_runner=workflow_runner(),
     )

@@ -81,8 +81,7 @@ class Run(HeldState):
             raise start if isinstance(start, Exception) else RuntimeError("a run that goes on is open already")
         self.search_attributes = start.search_attributes
         info = workflow.info()
-        shared = start.above.scope if start.above else ""
-        scope = start.fork.run.scope if start.fork else shared or info.workflow_id
+        scope = start.scope or (start.fork.run.scope if start.fork else info.workflow_id)
         run = RunRef(scope=scope, workflow_id=info.workflow_id, run_id=info.run_id)
         opening = OpenInput(run=run, start=start, started_at=info.start_time)
         while isinstance(opened := await dispatch.open_run(opening), Failure):
