@@ -25,6 +25,7 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.compaction import CompactionActivities
+from activities.delegation import DelegationActivities
 from activities.edits import EditActivities
 from activities.journal import JournalActivities
 from activities.model import ModelActivities
@@ -84,6 +85,7 @@ def build_worker(client: Client, settings: Settings, blobs: BlobStore, model: Ch
             pipelines.write_record,
             pipelines.close_pipeline,
             EditActivities(storage, toolbox).check_arguments,
+            DelegationActivities(storage, toolbox).prepare_child,
             *calls.activities(),
             *calls.verifying(),
         ],

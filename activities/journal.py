@@ -9,7 +9,9 @@ from temporalio import activity
 from activities.boundary import bordered
 from activities.rules import check_rule
 from activities.toolbox import Toolbox
+from core.agents import DELEGATE, PinnedAgent
 from core.artifacts import Artifacts
+from core.chat import ToolSchema
 from core.content import Content, cut, one_line
 from core.entries import Entry, Forked, Messaged, RunRef, Started
 from core.errors import InputError
@@ -74,6 +76,8 @@ class JournalActivities:
             task=one_line(configuration.task.shown(), 200),
             by=start.by,
             model=configuration.model,
+            models=_several(start.agent, configuration.model),
+            on_failure=start.agent.on_failure,
             limits=start.agent.limits,
             context=start.agent.context,
             tools=tuple(tool.policy for tool in configuration.tools),
@@ -83,6 +87,7 @@ class JournalActivities:
             events_per_generation=start.events_per_generation,
             search_attributes=start.search_attributes,
             above=start.above,
+            override=start.model,
         )
         return Opened(spec=spec, state=state.model_copy(update={"head": head, "started_at": opening.started_at}))
 
@@ -99,6 +104,7 @@ class JournalActivities:
             task=start.task,
             attachments=start.attachments,
             by=start.by,
+            team=start.team,
         )
         return started, await self._storage.journal(run.scope).append(None, [started]), RunState()
 
@@ -122,6 +128,7 @@ class JournalActivities:
             task=origin.task,
             attachments=(*origin.attachments, *start.attachments),
             by=start.by,
+            team=start.team or (origin.team if same_agent else {}),
             origin=fork.run,
             origin_turn=fork.turn,
         )
@@ -184,11 +191,27 @@ class JournalActivities:
             check_rule(name, asking)
         return tuple(
             PinnedTool(
-                definition=self._toolbox.schema(name),
+                definition=_for_team(self._toolbox.schema(name), start),
                 policy=self._toolbox.policy(name, start.agent.approval.get(name)),
             )
             for name in start.agent.tools
         )
+
+
+def _for_team(schema: ToolSchema, start: AgentInput) -> ToolSchema:
+    """Return a tool as the model sees it: of `delegate`, with the agents that there are for this one."""
+    if schema.name != DELEGATE:
+        return schema
+    strangers = [name for name in start.agent.agents if name not in start.team]
+    if strangers:
+        raise InputError(f"agent {start.agent.name}: agents names {', '.join(strangers)}, not given with it; add team")
+    known = "\n".join(f"- {name}: {start.team[name].description}" for name in start.agent.agents)
+    return schema.model_copy(update={"description": f"{schema.description}\n\nAgents that there are:\n{known}"})
+
+
+def _several(agent: PinnedAgent, model: str) -> tuple[str, ...]:
+    """Return the agent's models, when it names several, and the run's is one of them."""
+    return agent.models if agent.fallbacks and model in agent.models else ()
 
 
 async def _with_stored_arguments(call: Call, artifacts: Artifacts) -> Call:

@@ -4,6 +4,7 @@ Asking is not repeatable for free: a worker that dies between the reply and its 
 reply enters the journal.
 """
 
+import json
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -14,10 +15,12 @@ from temporalio import activity
 from activities.boundary import bordered
 from activities.conversation import committed, read_messages, read_texts, readable_preview
 from activities.rules import verdict
+from activities.streaming import StreamedText
 from activities.toolbox import Toolbox
+from core.answers import begun
 from core.artifacts import Artifacts
 from core.chat import ChatReply, ChatRequest, ProposedCall
-from core.content import Content, clean, one_line
+from core.content import ArtifactRef, Content, clean, one_line
 from core.entries import Entry, Replied
 from core.known import KnownPrompts
 from core.outline import Outline
@@ -64,9 +67,13 @@ class ModelActivities:
         outline = self._known.get(ask.run.run_id).outline.of(entries)
         request = await self._request(entries, artifacts, ask.run.run_id)
         began = time.monotonic()
-        reply = await self._model.reply(request)
+        reply = await self._model.reply(request, StreamedText())
         seconds = time.monotonic() - began
         replied = await self._recorded(reply, ask.turn, request.model, artifacts, outline)
+        if (earlier := begun(entries)) is not None and not reply.calls:
+            whole = await artifacts.read_text(earlier) + clean(reply.text)
+            answer = await artifacts.store_text(whole, f"answer-{ask.turn}.md", "text/markdown")
+            replied = replied.model_copy(update={"answer": answer})
         prompt_tokens = reply.usage.input_tokens or len(request.model_dump_json()) // TOKEN_BYTES
         prompt_tokens = max(0, prompt_tokens - tool_tokens(configuration_of(entries, outline)))
         replied = replied.model_copy(update={"seconds": round(seconds, 3), "prompt_tokens": prompt_tokens})
@@ -129,6 +136,7 @@ class ModelActivities:
             stop_reason=reply.stop_reason,
             model=model,
             native=await artifacts.store_text(reply.native or "", f"reply-{turn}.json") if keep_native else None,
+            original=await _original(reply, turn, artifacts),
         )
 
     async def _call(
@@ -155,6 +163,17 @@ class ModelActivities:
         if is_cut:
             return "your reply was cut at the output limit, so the arguments may be incomplete; call again, shorter"
         return self._toolbox.problem(name, arguments) if name in self._toolbox.names else None
+
+
+async def _original(reply: ChatReply, turn: int, artifacts: Artifacts) -> ArtifactRef | None:
+    """Keep what came as it was, when a text of it can't be kept as it is; None when all can."""
+    texts = [reply.text, *(part for call in reply.calls for part in (call.name, call.arguments))]
+    original = reply.original
+    if original is None and all(clean(text) == text for text in texts):
+        return None
+    if original is None:
+        original = json.dumps({"text": reply.text, "calls": [call.model_dump() for call in reply.calls]})
+    return await artifacts.store_bytes(original.encode(), f"reply-{turn}-original.json", "application/json")
 
 
 def _provider_ids_can_stay(calls: Sequence[ProposedCall], outline: Outline) -> bool:

@@ -56,6 +56,8 @@ class Act(Signable):
     """For `raise_budget`: by how many turns, tokens and dollars the limits are raised."""
     tokens: int = Field(default=0, ge=0, le=10**12)
     cost_usd: float = Field(default=0, ge=0, le=10**6, allow_inf_nan=False)
+    model: str = Field(default="", max_length=200)
+    """For `resume`: the model with which the run goes on; empty: the one that it has."""
     expected_version: int | None = None
     """The version of the state that the person saw; the act is refused when the run has moved on. None: any."""
 
@@ -69,7 +71,7 @@ EXAMPLES: dict[ActName, str] = {
     "message": '{"text": "what the agent shall know", "by": "you"}',
     "pause": '{"by": "you", "reason": "why"}',
     "raise_budget": '{"turns": 20, "tokens": 100000, "cost_usd": 2.5, "by": "you"}',
-    "resume": '{"by": "you"}',
+    "resume": '{"by": "you"} or {"model": "PROVIDER:NAME", "by": "you"}',
 }
 
 

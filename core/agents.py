@@ -1,7 +1,7 @@
 """An agent as its file says, and as it is pinned when a run starts."""
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -14,6 +14,10 @@ REFERENCE = "secret:"
 """What stands before the name of a secret."""
 _REFERENCE = re.compile(REFERENCE + SECRET_NAME.pattern)
 _CURE = f"write LOCAL_NAME: {REFERENCE}NAME, and give its value to the workers: a secret is never written here"
+
+
+DELEGATE = "delegate"
+"""The tool by which an agent hands a task to another one."""
 
 
 class Limits(Frozen):
@@ -31,7 +35,15 @@ class Limits(Frozen):
     """So many equal calls with equal results, and the model is told; at twice as many the run pauses."""
     failures: int | None = Field(default=3, ge=2)
     """So many failures of a tool in a row, and the model is told to stop using it."""
+    depth: int = Field(default=3, ge=0, le=10)
+    """So many levels of sub-agents there may be below this agent."""
+    delegations: int = Field(default=50, ge=0, le=1000)
+    """So many sub-agents a run may start, one after the other or at once."""
 
+
+OnFailure = Literal["pause", "fail"]
+MODELS = 10
+"""Most models of an agent."""
 
 ContextPolicy = Literal["accumulate", "compact", "reset"]
 
@@ -60,7 +72,16 @@ class AgentHeader(Frozen):
     name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")
     description: str = Field(min_length=1, max_length=400)
     model: str | None = Field(default=None, min_length=1, max_length=200)
+    """In a file also a list: the first is the model, the others are its `fallbacks`."""
+    fallbacks: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = Field(
+        default=(), max_length=MODELS - 1, exclude_if=lambda value: not value
+    )
+    """Models that are asked, in this order, when the one before has failed for good."""
+    on_failure: OnFailure = Field(default="pause", exclude_if=lambda value: value == "pause")
+    """What a run does whose model fails for good or makes no sense: it waits for a person, or ends."""
     tools: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    """Agents to which it may hand tasks, by the tool `delegate`."""
     approval: dict[str, Asking] = Field(default_factory=dict)
     limits: Limits = Limits()
     context: Context = Context()
@@ -80,6 +101,32 @@ class AgentHeader(Frozen):
                 raise ValueError(f"{name} is no reference; {_CURE}")
         return secrets
 
+    @model_validator(mode="before")
+    @classmethod
+    def _several_models(cls, fields: object) -> object:
+        """Take a list of models apart."""
+        if not isinstance(fields, dict) or not isinstance(fields.get("model"), list):
+            return fields
+        if not fields["model"]:
+            raise ValueError("model is an empty list; name one, or leave it out")
+        if fields.get("fallbacks"):
+            raise ValueError("model is a list already: leave fallbacks out")
+        first, *others = fields["model"]
+        return {**fields, "model": first, "fallbacks": others}
+
+    @model_validator(mode="after")
+    def _models_are_different(self) -> "AgentHeader":
+        if self.fallbacks and self.model is None:
+            raise ValueError("fallbacks without a model: write model: [first, second]")
+        if len(set(self.models)) < len(self.models):
+            raise ValueError("model names one twice")
+        return self
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """All models, in their order; none when the worker's default is used."""
+        return (self.model, *self.fallbacks) if self.model is not None else ()
+
     @field_validator("tools")
     @classmethod
     def _no_tool_twice(cls, tools: tuple[str, ...]) -> tuple[str, ...]:
@@ -87,6 +134,14 @@ class AgentHeader(Frozen):
         if twice:
             raise ValueError(f"named twice: {', '.join(twice)}")
         return tools
+
+    @model_validator(mode="after")
+    def _agents_are_delegated_to(self) -> "AgentHeader":
+        if self.agents and DELEGATE not in self.tools:
+            raise ValueError(f"agents says to whom it may hand tasks: add {DELEGATE} to tools, or leave agents out")
+        if DELEGATE in self.tools and not self.agents:
+            raise ValueError(f"tools has {DELEGATE}: say in agents to whom it may hand tasks, such as [researcher]")
+        return self
 
     @model_validator(mode="after")
     def _approval_is_about_own_tools(self) -> "AgentHeader":

@@ -31,6 +31,7 @@ from core.patterns import unusable
 from core.requests import is_revocable, is_stranger, may_not_decide
 from core.signing import Signatures, unsigned
 from core.state import TAIL_HARD_BYTES, CallStatus, OpenCall, RunState
+from core.switching import resumed
 
 MESSAGE_BYTES = 1024 * 1024
 """Longest message to an agent, and longest edited arguments, by way of the blob store."""
@@ -69,10 +70,8 @@ def act_on(state: RunState, name: ActName, raw: bytes, now: datetime, signatures
             return _paused(state, act, now)
         case "raise_budget":
             return _raised(state, act, now)
-        case "resume" if state.paused is None:
-            return _refused(state, name, f"the run is not paused, it is {state.phase}", now)
         case "resume":
-            return Resumed(at=now, turn=state.turn, by=act.by)
+            return resumed(state, act, now)
         case "revoke":
             return _revoked(state, act, now, signatures)
         case "approve" | "reject" | "settle" | "answer":

@@ -16,6 +16,7 @@ from core.entries import (
     Closed,
     Compacted,
     Decided,
+    Delegated,
     Edited,
     Entry,
     Expired,
@@ -31,6 +32,7 @@ from core.entries import (
     Revoked,
     Settled,
     Started,
+    Switched,
     Told,
     ToolFinished,
     Unsettled,
@@ -146,7 +148,18 @@ def who(entry: Entry) -> str:
             return entry.tool
         case Paused() | Answered():
             return entry.by or RULES
-        case Compacted() | ApprovalRequested() | Reminded() | Expired() | Unsettled() | Refused() | Told() | Closed():
+        case (
+            Compacted()
+            | ApprovalRequested()
+            | Reminded()
+            | Expired()
+            | Unsettled()
+            | Refused()
+            | Told()
+            | Closed()
+            | Delegated()
+            | Switched()
+        ):
             return RULES
 
 

@@ -92,3 +92,5 @@ class ChatReply(Frozen):
     usage: Usage = Usage()
     stop_reason: StopReason = "end"
     native: str | None = None
+    original: str | None = None
+    """What came, as JSON in ASCII, when a text of it had to be changed to be one: a lone surrogate, a NUL."""

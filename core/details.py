@@ -8,6 +8,7 @@ from core.content import Content, cut, one_line
 from core.lines import readable_arguments, summary
 from core.runs import RunSpec
 from core.state import OpenCall, RunState
+from core.switching import model_of
 from core.view import allowed_tools, approved_calls
 from core.waiting import conditions, pending_below, pending_call
 
@@ -84,7 +85,9 @@ def _headline(spec: RunSpec | None, state: RunState) -> str:
     cost = f", {usage.cost_usd:.4f} USD" if usage.cost_usd is not None else ""
     facts = f"turn {state.turn}, {usage.input_tokens} tokens in, {usage.output_tokens} out{cost}"
     reason = f": {_code(state.reason)}" if state.reason else ""
-    headline = f"**{state.phase.replace('_', ' ')}**{reason} · {spec.agent} with {_code(spec.model)} · {facts}"
+    headline = (
+        f"**{state.phase.replace('_', ' ')}**{reason} · {spec.agent} with {_code(model_of(spec, state))} · {facts}"
+    )
     return f"{headline}\n\n{_code(spec.task)}" if spec.task else headline
 
 

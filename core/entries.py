@@ -14,6 +14,7 @@ from core.call_entries import (
     ApprovalRequested,
     Decided,
     DecisionScope,
+    Delegated,
     Edited,
     Expired,
     Forwarded,
@@ -38,6 +39,7 @@ __all__ = [
     "Configuration",
     "Decided",
     "DecisionScope",
+    "Delegated",
     "Edited",
     "Entry",
     "EntryBase",
@@ -58,6 +60,7 @@ __all__ = [
     "Settled",
     "Settlement",
     "Started",
+    "Switched",
     "Told",
     "ToolFinished",
     "Unsettled",
@@ -87,6 +90,8 @@ class Configuration(EntryBase):
     task: Content
     attachments: tuple[ArtifactRef, ...] = ()
     by: str = ""
+    team: dict[str, PinnedAgent] = Field(default_factory=dict, exclude_if=lambda value: not value)
+    """The agents that may be handed tasks, here and below, by name."""
 
 
 class Started(Configuration):
@@ -136,6 +141,10 @@ class Replied(EntryBase):
     stop_reason: StopReason = "end"
     model: str = ""
     native: Content | None = None
+    original: ArtifactRef | None = Field(default=None, exclude_if=lambda value: value is None)
+    """What came, as JSON, when a text of it had to be changed to be one."""
+    answer: Content | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The whole text, when this reply goes on with earlier ones that were cut at the output limit."""
     seconds: float = 0.0
     prompt_tokens: int = 0
     """The size of the messages that it answers, without tools and instructions: as counted, or estimated."""
@@ -154,6 +163,12 @@ class ToolFinished(EntryBase):
     seconds: float = 0.0
     untrusted: bool = False
     """Whether strangers wrote it: the model sees it fenced."""
+    run: RunRef | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The sub-agent's run whose result it is."""
+    usage: Usage = Field(default=Usage(), exclude_if=lambda value: value == Usage())
+    """What that run has used, with all below it."""
+    turns: int = Field(default=0, exclude_if=lambda value: not value)
+    """How many turns it took."""
 
 
 class Refused(EntryBase):
@@ -191,6 +206,18 @@ class Resumed(EntryBase):
 
     kind: Literal["resumed"] = "resumed"
     by: str = ""
+    model: str = Field(default="", exclude_if=lambda value: not value)
+    """The model with which it goes on, when the person named one."""
+
+
+class Switched(EntryBase):
+    """A model failed for good; from here on the next one of the agent's list is asked."""
+
+    kind: Literal["switched"] = "switched"
+    model: str
+    failed: str
+    """The model that was asked before, and why it failed."""
+    why: str
 
 
 class Raised(EntryBase):
@@ -226,12 +253,14 @@ Entry = Annotated[
     | Decided
     | Revoked
     | Forwarded
+    | Delegated
     | Unsettled
     | Settled
     | Refused
     | Told
     | Paused
     | Resumed
+    | Switched
     | Raised
     | Closed,
     Field(discriminator="kind"),

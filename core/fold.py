@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from itertools import takewhile
 
-from core import deciding, settlement
+from core import deciding, settlement, switching
 from core.budgets import raised
 from core.content import inline
 from core.entries import (
@@ -16,6 +16,7 @@ from core.entries import (
     Closed,
     Compacted,
     Decided,
+    Delegated,
     Edited,
     Entry,
     Expired,
@@ -31,11 +32,13 @@ from core.entries import (
     Revoked,
     Settled,
     Started,
+    Switched,
     Told,
     ToolFinished,
     Unsettled,
     size_bytes,
 )
+from core.forks import inherited
 from core.journal import Head
 from core.lines import line
 from core.loops import counted, warned
@@ -157,7 +160,7 @@ def _fold(state: RunState, entry: Entry) -> RunState:
         case Started():
             return state.model_copy(update={"started_at": entry.at})
         case Forked():
-            return _forked(state, entry)
+            return inherited(state, entry)
         case Messaged():  # what the agent has just said is no answer any more: there is more to say
             context_tokens = state.context_tokens + tokens(entry)
             return state.model_copy(update={"context_tokens": context_tokens, "said": None, "stop_reason": None})
@@ -167,7 +170,7 @@ def _fold(state: RunState, entry: Entry) -> RunState:
             return _replied(state, entry)
         case ToolFinished():
             return _finished(state, entry)
-        case ApprovalRequested() | Answered() | Reminded() | Expired() | Edited() | Decided() | Revoked():
+        case ApprovalRequested() | Answered() | Reminded() | Expired() | Edited() | Decided() | Revoked() | Delegated():
             return deciding.folded(state, entry)
         case Unsettled() | Settled():
             return settlement.folded(state, entry)
@@ -175,8 +178,8 @@ def _fold(state: RunState, entry: Entry) -> RunState:
             return _told(state, entry)
         case Paused():
             return state.model_copy(update={"paused": entry})
-        case Resumed():
-            return _resumed(state)
+        case Resumed() | Switched():
+            return switching.folded(state, entry)
         case Raised():
             return raised(state, entry)
         case Closed():
@@ -196,26 +199,13 @@ def _replied(state: RunState, entry: Replied) -> RunState:
         update={
             "turn": entry.turn,
             "open_calls": tuple(OpenCall(call=call) for call in entry.calls),
-            "said": entry.text,
+            "said": entry.answer or entry.text,
             "stop_reason": entry.stop_reason,
             "usage": state.usage + entry.usage,
             "context_tokens": entry.prompt_tokens + tokens(entry),
             "compactions": 0,
+            "failed_models": (),
         }
-    )
-
-
-def _forked(state: RunState, entry: Forked) -> RunState:
-    """Go on elsewhere: what the origin waited for, and what people decided there, is not inherited."""
-    return RunState(
-        started_at=entry.at,
-        turn=state.turn,
-        usage=state.usage,
-        calls=state.calls,
-        artifacts=state.artifacts,
-        grants=state.grants,
-        tainted=state.tainted,
-        context_tokens=state.context_tokens,
     )
 
 
@@ -239,6 +229,7 @@ def _finished(state: RunState, entry: ToolFinished) -> RunState:
             "artifacts": (*state.artifacts, *made)[-ARTIFACTS_KEPT:],
             "context_tokens": state.context_tokens + tokens(entry),
             "tainted": state.tainted or entry.untrusted,
+            "usage": state.usage + entry.usage,
         }
     )
     ready = takewhile(lambda open_call: open_call.result is not None, state.open_calls)
@@ -270,22 +261,6 @@ def _mistakes(state: RunState) -> int:
         return 0
     ran_or_rejected = any(result.attempts or entry.decisions for entry, result in results)
     return state.mistakes if ran_or_rejected else state.mistakes + 1
-
-
-def _resumed(state: RunState) -> RunState:
-    cause = state.paused.cause if state.paused is not None else None
-    granted = cause == "limit"
-    changes: dict[str, object] = {
-        "paused": None,
-        "mistakes": 0,
-        "compactions": 0,
-        "seen": (),
-        "failures": {},
-        "grants": state.grants + (1 if granted else 0),
-    }
-    if cause not in {"limit", "person"}:
-        changes |= {"said": None, "stop_reason": None}
-    return state.model_copy(update=changes)
 
 
 def _waiting(state: RunState, now: datetime) -> RunState:

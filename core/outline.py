@@ -5,7 +5,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from core.entries import Compacted, Entry, Forked, Started
-from core.exchanges import last_compaction, opened_with
+from core.exchanges import last_compaction
+from core.switching import with_model
 
 
 class Outline(NamedTuple):
@@ -13,7 +14,7 @@ class Outline(NamedTuple):
 
     entries: tuple[Entry, ...] = ()
     opening: Started | Forked | None = None
-    """The last one."""
+    """The last one, with the model that is asked now."""
     compacted: Compacted | None = None
     """The compaction that holds."""
     replies: int = 0
@@ -33,7 +34,7 @@ class Outline(NamedTuple):
         replies = [entry for entry in fresh if entry.kind == "replied"]
         return Outline(
             entries=tuple(entries),
-            opening=opened_with(fresh) or known.opening,
+            opening=with_model(known.opening, fresh),
             compacted=last_compaction(fresh) or known.compacted,
             replies=known.replies + len(replies),
             provider_ids=known.provider_ids | {call.provider_id for reply in replies for call in reply.calls},

@@ -58,7 +58,7 @@ def full_texts(entries: Sequence[Entry], model: str, context: Context, known: Kn
 
 
 def configuration_of(entries: Sequence[Entry], outline: Outline = NOTHING_OUTLINED) -> Started | Forked:
-    """Return what the run that these entries belong to was opened with: a fork's own, else the first entry.
+    """Return what the run was opened with, a fork's own or the first entry's, with the model that is asked now.
 
     `outline` is that of the first entries, where it is known.
 

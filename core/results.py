@@ -6,6 +6,7 @@ from core.content import inline
 from core.entries import Outcome
 from core.runs import RunResult, RunSpec
 from core.state import RunState
+from core.switching import model_of
 
 
 def result_of(spec: RunSpec, state: RunState, outcome: Outcome, reason: str, now: datetime) -> RunResult:
@@ -18,8 +19,9 @@ def result_of(spec: RunSpec, state: RunState, outcome: Outcome, reason: str, now
         turns=state.turn,
         calls=state.calls,
         usage=state.usage,
-        model=spec.model,
+        model=model_of(spec, state),
         seconds=(now - (state.started_at or now)).total_seconds(),
         waited_seconds=state.waited_seconds,
         scope=spec.run.scope,
+        tainted=state.tainted,
     )

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import AwareDatetime, Field
 
-from core.agents import Context, Limits, PinnedAgent
+from core.agents import Context, Limits, OnFailure, PinnedAgent
 from core.chat import Usage
 from core.content import ArtifactRef, Content
 from core.entries import Compacted, Entry, Outcome, Replied, RunRef
@@ -56,6 +56,8 @@ class AgentInput(Frozen):
     heartbeat_timeout: timedelta = Field(default=timedelta(seconds=10), gt=timedelta(0), le=timedelta(hours=1))
     """After how long without a sign of life an activity is taken for dead and started elsewhere."""
     fork: ForkFrom | None = None
+    team: dict[str, PinnedAgent] = Field(default_factory=dict)
+    """The agents that may be handed tasks, here and below, by name."""
     scope: str = Field(default="", max_length=1000, exclude_if=lambda value: not value)
     """The root run, when this one is a part of it: they share artifacts. Empty: it is a root itself."""
     above: Above | None = None
@@ -83,6 +85,10 @@ class RunSpec(Frozen):
     by: str = ""
     """Who started the run."""
     model: str
+    """The model that it began with; `core.switching` says which is asked now."""
+    models: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
+    """The agent's list, when it names several: each is asked when the one before fails for good."""
+    on_failure: OnFailure = Field(default="pause", exclude_if=lambda value: value == "pause")
     limits: Limits
     context: Context = Context()
     tools: tuple[ToolPolicy, ...]
@@ -93,6 +99,8 @@ class RunSpec(Frozen):
     events_per_generation: int = EVENTS_PER_GENERATION
     search_attributes: bool = False
     above: Above | None = None
+    override: str | None = None
+    """The model that was named at the start, for this run and all below it, instead of the agents' own."""
 
     def tool(self, name: str) -> ToolPolicy | None:
         """Return the policy of a tool, or None when the agent does not have it."""
@@ -191,6 +199,22 @@ class ToolInput(Frozen):
     turn: int
 
 
+class DelegateInput(Frozen):
+    """Input of activity `prepare_child`: a call of `delegate`, and what its run may use."""
+
+    spec: RunSpec
+    call: Call
+    limits: Limits
+    """Its own limits hold, too."""
+
+
+class Child(Frozen):
+    """Result of `prepare_child`: how the sub-agent's run starts, or why it can't, as the model reads it."""
+
+    start: AgentInput | None = None
+    problem: str = ""
+
+
 class CheckInput(Frozen):
     """Input of activity `check_arguments`: a call, and the arguments that a person gave it instead of its own."""
 
@@ -215,6 +239,8 @@ class RunResult(Frozen):
     """Wall time from start to close, waiting included."""
     waited_seconds: float = 0.0
     """Of this, waiting for people."""
+    tainted: bool = False
+    """Whether the model has read what strangers wrote."""
     late_acts: int = 0
     """Acts of people that came in while the run closed, too many to write: refused, and not in the journal."""
     scope: str = ""

@@ -14,6 +14,7 @@ from core.entries import (
     Answered,
     ApprovalRequested,
     Decided,
+    Delegated,
     Edited,
     Entry,
     Forwarded,
@@ -97,6 +98,8 @@ class OpenCall(Sparse):
     """How often it was dispatched: more than once only when it was settled that it had not taken effect."""
     unsettled: Unsettled | None = None
     settled: Settled | None = None
+    child: Delegated | None = None
+    """The sub-agent that it has started."""
     result: ToolFinished | None = None
     recorded: bool = False
     """Whether the result is in the tail; then it is kept here without its content."""
@@ -116,6 +119,13 @@ class Seen(Frozen):
     digest: str
     count: int = 1
     told: bool = False
+
+
+class FailedModel(Frozen):
+    """A model that failed for good, and why."""
+
+    model: str
+    why: str
 
 
 class RunState(Frozen):
@@ -154,6 +164,10 @@ class RunState(Frozen):
     paused: Paused | None = None
     waiting_since: datetime | None = None
     waited_seconds: float = 0.0
+    model: str = Field(default="", exclude_if=lambda value: not value)
+    """The model that is asked, when it is not the one that the run began with."""
+    failed_models: tuple[FailedModel, ...] = Field(default=(), exclude_if=lambda value: not value)
+    """Those that failed since the last reply, in their order."""
     usage: Usage = Usage()
     context_tokens: int = 0
     """The size of the next prompt, estimated: the last one, and what came since."""
@@ -188,7 +202,9 @@ class RunState(Frozen):
             return self.outcome
         if self.started_at is None:
             return "opening"
-        if self.pending and not self.running:
+        waiting = {run.run.workflow_id for run in self.below}
+        busy = [entry for entry in self.running if entry.child is None or entry.child.to not in waiting]
+        if (self.pending or len(busy) < len(self.running)) and not busy:
             return "awaiting_approval"
         return "acting" if self.open_calls else "thinking"
 

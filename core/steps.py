@@ -22,6 +22,8 @@ TAIL_ENTRIES = 32
 COMPACTIONS = 3
 """Compactions in a row, after which the run pauses: the first sums up, the others drop."""
 
+AGAIN = "resume lets it try again"
+GO_ON = "Your reply was cut at the output limit. Go on exactly where it ended, and repeat nothing of it."
 MISTAKES = 6
 """Mistakes of the model in a row, after which the run pauses."""
 
@@ -92,17 +94,17 @@ def next_step(spec: RunSpec, state: RunState, now: datetime) -> Step:
     if state.open_calls:
         return _settle(spec, state, now)
     if state.said is not None:
-        return _answered(state, now)
+        return _answered(spec, state, now)
     if (told := warning(state, spec.limits)) is not None:
         about, text = told
         return Record(entry=Told(at=now, turn=state.turn, text=text, about=about))
     if looping := circle(state.seen, spec.limits):
-        return _pause(state, now, "loop", f"the model goes round in circles: {looping}; resume lets it try again")
+        return _stop(spec, state, now, "loop", f"the model goes round in circles: {looping}", AGAIN)
     if state.mistakes >= MISTAKES:
-        return _pause(state, now, "mistakes", f"{state.mistakes} unusable replies in a row; resume lets it try again")
+        return _stop(spec, state, now, "mistakes", f"{state.mistakes} unusable replies in a row", AGAIN)
     reached = limit_reached(spec, state)
     if reached:
-        return _pause(state, now, "limit", f"{reached}; resume grants the same again")
+        return _stop(spec, state, now, "limit", reached, "resume grants the same again")
     return _compaction(spec, state, now) or AskModel(turn=state.turn + 1)
 
 
@@ -113,8 +115,8 @@ def _compaction(spec: RunSpec, state: RunState, now: datetime) -> Step | None:
     if context.policy != "compact" or wanted <= context.share * context.window_tokens:
         return None
     if state.compactions >= COMPACTIONS:
-        why = f"the conversation does not fit {context.window_tokens} tokens, even compacted; resume tries once more"
-        return _pause(state, now, "failure", why)
+        why = f"the conversation does not fit {context.window_tokens} tokens, even compacted"
+        return _stop(spec, state, now, "failure", why, "resume tries once more")
     return Compact(drop=state.compactions > 0)
 
 
@@ -218,13 +220,14 @@ def _refused(state: RunState, call: Call, now: datetime, why: str) -> ToolFinish
     return ToolFinished(at=now, turn=state.turn, call_id=call.id, tool=call.name, content=inline(why), failed=True)
 
 
-def _answered(state: RunState, now: datetime) -> Step:
+def _answered(spec: RunSpec, state: RunState, now: datetime) -> Step:
     """Take a reply without calls as the answer, unless it is empty, cut or a refusal."""
     text = state.said.shown().strip() if state.said is not None else ""
     if state.stop_reason == "refusal":
-        return _pause(state, now, "failure", f"the model refused to answer ({text[:200]}); resume asks it again")
+        cure = "resume asks it again; resume --model OTHER asks another one"
+        return _stop(spec, state, now, "failure", f"the model refused to answer ({text[:200]})", cure)
     if state.stop_reason == "length":
-        return _tell(state, now, "Your reply was cut at the output limit. Answer again, shorter.")
+        return _tell(state, now, GO_ON if text else "Your reply was cut before it said anything. Answer, shorter.")
     if state.stop_reason == "other":
         return _tell(state, now, "Your reply ended for an unknown reason and may be incomplete. Answer again.")
     if not text:
@@ -236,5 +239,8 @@ def _tell(state: RunState, now: datetime, text: str) -> Record:
     return Record(entry=Told(at=now, turn=state.turn, text=text))
 
 
-def _pause(state: RunState, now: datetime, cause: PauseCause, why: str) -> Record:
-    return Record(entry=Paused(at=now, turn=state.turn, cause=cause, why=why))
+def _stop(spec: RunSpec, state: RunState, now: datetime, cause: PauseCause, why: str, cure: str) -> Record | Finish:
+    """Pause with the reason and what lets the run go on; or end it, if its agent wants that. At limits it asks."""
+    if spec.on_failure == "fail" and cause != "limit":
+        return Finish(outcome="failed", reason=why)
+    return Record(entry=Paused(at=now, turn=state.turn, cause=cause, why=f"{why}; {cure}"))

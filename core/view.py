@@ -12,6 +12,7 @@ from core.pending import PendingCall, WaitingRun
 from core.requests import is_revocable
 from core.runs import RunSpec
 from core.state import OpenCall, Phase, RunState, TakenAct
+from core.switching import model_of
 from core.waiting import pending_below, pending_call
 
 
@@ -65,7 +66,7 @@ def state_view(spec: RunSpec | None, state: RunState) -> StateView:
     """Return the state for people; `spec` is None until the run has opened."""
     return StateView(
         agent=spec.agent if spec else "",
-        model=spec.model if spec else "",
+        model=model_of(spec, state) if spec else "",
         run=spec.run if spec else None,
         phase=state.phase,
         turn=state.turn,

@@ -23,6 +23,7 @@ from infra.display import Display
 from infra.exits import OK
 from infra.journals import scope_of
 from infra.launch import user_name
+from infra.model_names import check_model
 from infra.process import client_settings
 from infra.runs import Runs
 from infra.settings import Settings
@@ -93,6 +94,16 @@ async def revoke(  # noqa: PLR0913 - each is an option of the command
         raise InputError(f"name the call {call} or --tool {tool}, not both: a tool is for all calls to come")
     act = make_act(call=call, by=_name(by), reason=reason).model_copy(update={"tool": tool})
     return await _decide(display, run, "revoke", act, sign)
+
+
+async def resume(display: Display, run: str, *, model: str | None, by: str | None) -> int:
+    """Let a run go on, with another model if one is named.
+
+    Raises:
+        InputError: there is no such model.
+    """
+    act = make_act(by=_name(by)).model_copy(update={"model": check_model(model) if model is not None else ""})
+    return await _decide(display, run, "resume", act)
 
 
 async def decide_on(  # noqa: PLR0913 - each is an option of the command

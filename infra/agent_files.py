@@ -55,6 +55,22 @@ def load_agent(name: str, folder: Path) -> AgentFile:
     return read_agent(folder / f"{name}.md")
 
 
+def load_team(agent: AgentFile, folder: Path) -> tuple[AgentFile, ...]:
+    """Load the agents that one may hand tasks to, and those that they may, each once.
+
+    Raises:
+        InputError: there is none of such a name, or a file is wrong.
+    """
+    found: dict[str, AgentFile] = {}
+    names = list(agent.agents)
+    while names:
+        name = names.pop(0)
+        if name not in found:
+            found[name] = agent if name == agent.name else load_agent(name, folder)
+            names += found[name].agents
+    return tuple(found.values())
+
+
 def list_agents(folder: Path) -> AgentListing:
     """Load all agents of a folder; a wrong file does not hide the others.
 
@@ -88,14 +104,21 @@ def read_agent(path: Path) -> AgentFile:
             f"{path}:{matter.line_of(('name',))}: name: the agent is called {header.name}, its file {path.name}; "
             f"rename one: the file of {header.name} is {header.name}.md"
         )
-    if header.model is not None:
-        try:
-            header = header.model_copy(update={"model": check_model(header.model)})
-        except InputError as error:
-            raise InputError(f"{path}:{matter.line_of(('model',))}: model: {error}") from None
+    header = _with_checked_models(header, matter, path)
     if not matter.body:
         raise InputError(f"{path}: the instructions are empty: write below the front matter what the agent shall do")
     return AgentFile(**header.model_dump(), instructions=clean(matter.body))
+
+
+def _with_checked_models(header: AgentHeader, matter: FrontMatter, path: Path) -> AgentHeader:
+    """Return the header with the full names of its models."""
+    try:
+        models = [check_model(model) for model in header.models]
+    except InputError as error:
+        raise InputError(f"{path}:{matter.line_of(('model',))}: model: {error}") from None
+    if not models:
+        return header
+    return header.model_copy(update={"model": models[0], "fallbacks": tuple(models[1:])})
 
 
 def _files(folder: Path) -> list[Path]:
@@ -130,6 +153,8 @@ def _text(path: Path) -> str:
 def _explain(problem: ErrorDetails, matter: FrontMatter, path: Path) -> str:
     """Write one problem in one line: file, line, field, what is wrong, the cure."""
     where = tuple(str(part) for part in problem["loc"])
+    if where[:1] == ("fallbacks",) and where[:1] not in matter.lines:
+        where = ("model", str(int(where[1]) + 2)) if len(where) > 1 else ("model",)  # one of a list, counted from 1
     line = matter.line_of(where)
     field = ".".join(where) or "the front matter"
     if problem["type"] == "extra_forbidden":

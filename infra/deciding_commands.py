@@ -177,10 +177,16 @@ def raise_budget(
 
 
 @deciding.command()
-def resume(run: RunArgument, *, by: ByOption = None, as_json: JsonOption = False) -> int:
+def resume(
+    run: RunArgument,
+    *,
+    model: Annotated[str | None, typer.Option(help="Go on with this model: anthropic:NAME, script:FILE, ...")] = None,
+    by: ByOption = None,
+    as_json: JsonOption = False,
+) -> int:
     """Let a paused run go on; after a limit, this grants the same again."""
     display = Display(as_json=as_json)
-    return finish(display, acting.decide_on(display, run, "resume", call="", by=by, reason=""))
+    return finish(display, acting.resume(display, run, model=model, by=by))
 
 
 @deciding.command()

@@ -99,7 +99,7 @@ def show_run(console: Console, info: RunInfo, state: StateView | None, ending: E
         console.print(Text.assemble(("paused: ", "bold yellow"), printable(state.paused)))
         console.print(_command("resume", info.id))
         if "--model" in state.paused:
-            console.print(_command("fork", info.id, "--at-turn", str(state.turn), "--model", "OTHER"))
+            console.print(_command("resume", info.id, "--model", "OTHER"))
     for text in state.recent:
         console.print(history_line(text))
 
@@ -173,7 +173,9 @@ def show_agents(console: Console, agents: Sequence[AgentFile]) -> None:
     for agent in agents:
         asked = {tool for tool, asking in agent.approval.items() if asking.mode == "ask"}
         tools = (f"{tool}*" if tool in asked else tool for tool in agent.tools)
-        table.add_row(agent.name, _cell(agent.description), agent.model or "default", Text(", ".join(tools)))
+        table.add_row(
+            agent.name, _cell(agent.description), ", ".join(agent.models) or "default", Text(", ".join(tools))
+        )
     console.print(table if agents else Text("no agents", style="dim"))
 
 

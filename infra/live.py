@@ -16,7 +16,10 @@ from core.view import Progress as RunProgress
 from infra.attachments import Attachment, Report
 from infra.display import STYLES, Display, duration, history_line, printable, show_pending, usage_text
 from infra.runs import Ending
-from infra.watch import Asks, Ended, Event, Line, Moved, Recovered, Trouble
+from infra.watch import Asks, Ended, Event, Line, Moved, Recovered, Saying, Trouble
+
+SAID_CHARACTERS = 76
+"""So much of the end of a reply that comes is shown."""
 
 
 async def show_events(display: Display, events: AsyncIterator[Event], *, quiet: bool = False) -> Ending:
@@ -92,7 +95,10 @@ class _Screen:
                 self._status.trouble = ""
                 self._console.print(Text("goes on", style="dim"))
             case Moved():
+                self._status.saying = ""
                 self._moved(event.progress)
+            case Saying():
+                self._status.saying = event.text
             case _:
                 pass
 
@@ -111,12 +117,16 @@ class _Status:
     def __init__(self) -> None:
         self.progress: RunProgress | None = None
         self.trouble = ""
+        self.saying = ""
+        """The end of what the model writes."""
         self._spinner = Spinner("dots")
 
     def __rich__(self) -> Table:
         """Draw it."""
         grid = Table.grid(padding=(0, 1))
         grid.add_row(self._spinner, self._text())
+        if self.saying:
+            grid.add_row("", Text(printable(self.saying)[-SAID_CHARACTERS:], "dim", overflow="ellipsis", no_wrap=True))
         return grid
 
     def _text(self) -> Text:

@@ -23,10 +23,10 @@ from pydantic_ai.models import Model
 from pydantic_ai.settings import ModelSettings
 
 from core.chat import ChatReply, ChatRequest
-from core.errors import ContentRefused, ModelRefused
+from core.errors import ModelRefused
 from core.ports import ChatModel, OnText
 from infra.accounts import Access, Accounts
-from infra.model_errors import Failure, classify, describe
+from infra.model_errors import Failure, classify
 from infra.offline.model import OfflineModel
 from infra.provider_errors import RAISED, to_failure
 from infra.providers import PROVIDERS, Connection, connect
@@ -120,8 +120,8 @@ async def request_reply(
         raise classify(to_failure(connection, name, error, watch), datetime.now(UTC)) from None
     if (blocked := (response.provider_details or {}).get("block_reason")) is not None:
         said = (response.provider_details or {}).get("block_reason_message") or ""
-        failure = Failure(connection.access.provider, name, f"the prompt was blocked ({blocked}) {said}")
-        raise ContentRefused(f"{describe(failure)} Change what the prompt says, or choose another model.")
+        failure = Failure(connection.access.provider, name, f"the prompt was blocked ({blocked}) {said}".strip())
+        raise classify(failure, datetime.now(UTC))
     return from_provider(request.model, response)
 
 
@@ -145,6 +145,8 @@ async def _ask(
         if watch.whole is None:
             raise
         response = await model_request(model, messages, model_settings=settings, model_request_parameters=parameters)
+        if not response.parts and response.finish_reason is None:
+            raise UnexpectedModelBehavior("the answer has no content and no reason to stop") from None
         if on_text is not None and response.text:
             on_text(readable(response.text))
         return _finished(response)

@@ -1,8 +1,10 @@
 """What the clients of providers raise, as a `Failure`: the provider's own words, its status, and what is like one."""
 
 import difflib
+import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from pydantic_ai.exceptions import (
@@ -46,6 +48,8 @@ _LIKE: Final[Mapping[type[Exception], int]] = {
 def to_failure(connection: Connection, model: str, error: Exception, watch: Watch) -> Failure:
     """Describe what went wrong with a call to the provider's model of this name."""
     provider = connection.access.provider
+    if (told := _told(watch)) is not None:
+        return replace(told, provider=provider, model=model, secrets=connection.access.secrets)
     status = _status(connection, error, watch)
     body = error.body if isinstance(error, ModelAPIError) else None
     return Failure(
@@ -60,6 +64,21 @@ def to_failure(connection: Connection, model: str, error: Exception, watch: Watc
         secrets=connection.access.secrets,
         sent=not isinstance(error, (UserError, *(kind for kind, like in connection.statuses.items() if like >= 400))),
     )
+
+
+def _told(watch: Watch) -> Failure | None:
+    """Return the error in an answer that says 200 and has nothing else, as gateways give it."""
+    try:
+        body = json.loads(watch.whole or b"null")
+    except ValueError:
+        return None
+    error = body.get("error") if isinstance(body, dict) else None
+    if not error:
+        return None
+    said = error if isinstance(error, dict) else {"message": str(error)}
+    code = str(said.get("code") or said.get("type") or "")
+    status = int(code) if re.fullmatch(r"[45]\d\d", code) else None
+    return Failure("", "", str(said.get("message") or error), status, code or None)
 
 
 def near_names(provider: str, model: str) -> tuple[str, ...]:

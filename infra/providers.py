@@ -15,9 +15,6 @@ from core.errors import ModelRefused
 from infra.accounts import Access
 from infra.streams import StreamLimits, Watch, WatchedClient
 
-# Explicit, because the Anthropic client refuses long answers without streaming when it has to guess; the limits of a
-# stream are shorter, and those of the activity `ask_model` longer.
-REQUEST_SECONDS: Final = 540.0
 CONNECTIONS: Final = 50
 
 _MESSAGE_STOP: Final = re.compile(rb"^event: ?message_stop", re.MULTILINE)
@@ -56,7 +53,12 @@ def connect(access: Access, limits: StreamLimits) -> Connection:
         ) from None
 
 
-def _open_anthropic(access: Access, _: StreamLimits) -> Connection:
+def _request_seconds(limits: StreamLimits) -> float:
+    """Return the client's own timeout for one read: explicit, and longer than the limits, which are to be told."""
+    return max(limits.first_chunk, limits.chunk).total_seconds() + 30
+
+
+def _open_anthropic(access: Access, limits: StreamLimits) -> Connection:
     from anthropic import APIResponseValidationError, AsyncAnthropic
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -65,7 +67,7 @@ def _open_anthropic(access: Access, _: StreamLimits) -> Connection:
         api_key=access.key(),
         base_url=access.base_url,
         max_retries=0,
-        timeout=REQUEST_SECONDS,
+        timeout=_request_seconds(limits),
         http_client=WatchedClient(),
     )
     provider = AnthropicProvider(anthropic_client=client)
@@ -78,7 +80,7 @@ def _open_anthropic(access: Access, _: StreamLimits) -> Connection:
     )
 
 
-def _open_openai(access: Access, _: StreamLimits) -> Connection:
+def _open_openai(access: Access, limits: StreamLimits) -> Connection:
     from openai import APIResponseValidationError, AsyncOpenAI
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.providers.openai import OpenAIProvider
@@ -90,7 +92,7 @@ def _open_openai(access: Access, _: StreamLimits) -> Connection:
         api_key=key,
         base_url=access.base_url,
         max_retries=0,
-        timeout=REQUEST_SECONDS,
+        timeout=_request_seconds(limits),
         http_client=WatchedClient(),
     )
     provider = (
@@ -124,13 +126,13 @@ def _gave_reason(response: ModelResponse, _: Watch) -> bool:
     return "finish_reason" in details or "block_reason" in details or response.finish_reason == "content_filter"
 
 
-def _open_google(access: Access, _: StreamLimits) -> Connection:
+def _open_google(access: Access, limits: StreamLimits) -> Connection:
     from google.genai.errors import UnknownApiResponseError
     from pydantic_ai.models.google import GoogleModel
     from pydantic_ai.providers.google import GoogleProvider
 
     client = WatchedClient()
-    client.timeout = REQUEST_SECONDS  # the provider takes its own from here
+    client.timeout = _request_seconds(limits)  # the provider takes its own from here
     provider = GoogleProvider(api_key=access.key(), base_url=access.base_url, http_client=client)
     return Connection(
         access,
@@ -150,9 +152,10 @@ def _open_bedrock(access: Access, limits: StreamLimits) -> Connection:
     from pydantic_ai.models.bedrock import BedrockConverseModel
     from pydantic_ai.providers.bedrock import BedrockProvider
 
-    # A read that was given up on keeps its thread until this passes.
-    read_seconds = max(limits.first_chunk, limits.chunk).total_seconds()
-    config = Config(retries={"total_max_attempts": 1}, read_timeout=read_seconds, max_pool_connections=CONNECTIONS)
+    # A read that was given up on may keep its thread until its timeout passes.
+    config = Config(
+        retries={"total_max_attempts": 1}, read_timeout=_request_seconds(limits), max_pool_connections=CONNECTIONS
+    )
     try:
         # A session of its own: the shared one keeps the credentials that it found first.
         client = boto3.Session().client("bedrock-runtime", endpoint_url=access.base_url, config=config)

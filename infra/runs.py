@@ -33,6 +33,7 @@ from core.frozen import Frozen
 from core.runs import Position, RunResult
 from core.shapes import counted
 from core.view import Progress, StateView
+from infra.saying import saying
 from infra.temporal import AGENT_PHASE, ServerUnavailable
 
 WORKFLOW = "Agent"
@@ -85,6 +86,8 @@ class RunInfo(Frozen):
     started_at: datetime
     closed_at: datetime | None = None
     trouble: str = ""
+    saying: str = ""
+    """The end of what the model writes in this moment."""
 
 
 class Ending(Frozen):
@@ -123,7 +126,8 @@ class Runs:
         with self.translated(run):
             description = await self._handle(run).describe(rpc_timeout=CALL_TIMEOUT)
             trouble = await self._trouble(description)
-        return (await _info(description)).model_copy(update={"trouble": trouble})
+        found = {"trouble": trouble, "saying": await saying(description)}
+        return (await _info(description)).model_copy(update=found)
 
     async def state(self, run: str) -> StateView:
         """Ask the run itself for all but the conversation; works on closed runs too, as long as a worker answers."""

@@ -216,7 +216,7 @@ def read_script(path: Path) -> Script:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ModelRefused(
             f"Script {path.name} can't be read: {reason}. Put it there and resume, or go on with another model: "
-            "python starter.py fork RUN --at-turn N --model OTHER."
+            "python starter.py resume RUN --model OTHER."
         ) from None
     except yaml.YAMLError as error:
         raise ModelRefused(f"Script {path.name} is not valid YAML: {' '.join(str(error).split())}.") from None

@@ -6,11 +6,13 @@ bytes are watched, below the clients. The price: answers are asked for uncompres
 
 import asyncio
 import re
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cache
 from typing import Any, Final
 
 import httpx2
@@ -102,12 +104,19 @@ def _stalled(limits: StreamLimits, *, started: bool) -> str:
     return f"{what} within {seconds:g} s (a model that needs longer: raise {setting})"
 
 
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Return whom to trust, read once for all clients: it takes longer than anything else about them."""
+    return httpx2.create_ssl_context()
+
+
 class WatchedClient(httpx2.AsyncClient):
     """An HTTP client for one provider whose answers are watched."""
 
     def __init__(self) -> None:
         # The time limits of reading are the watch's; proxies come from the environment, as everywhere.
         super().__init__(
+            verify=_trusted(),
             follow_redirects=True,
             headers={"accept-encoding": "identity"},
             timeout=httpx2.Timeout(None),

@@ -39,6 +39,8 @@ from core.chat import (
 from core.content import clean
 
 _HALVES: Final = re.compile("[\ud800-\udfff]")
+_UNREADABLE: Final = re.compile(r"(?<!\\)(\\\\)*\\u(0000|d[89a-f])")
+"""In JSON, an escape for what `readable` changes (or for half of a character that is whole: no harm)."""
 _STOP_REASONS: Final[dict[str, StopReason]] = {
     "stop": "end",
     "length": "length",
@@ -77,6 +79,7 @@ def to_parameters(request: ChatRequest) -> ModelRequestParameters:
 def from_provider(model: str, response: ModelResponse) -> ChatReply:
     """Map a reply to the neutral form, and keep the provider's own with the model's name."""
     calls = _calls(response)
+    native = _native_form(model, response)
     return ChatReply(
         text=readable(response.text or ""),
         calls=calls,
@@ -86,7 +89,8 @@ def from_provider(model: str, response: ModelResponse) -> ChatReply:
             cost_usd=_cost_usd(response),
         ),
         stop_reason=_stop_reason(response, has_calls=bool(calls)),
-        native=_native_form(model, response),
+        native=native,
+        original=native if _UNREADABLE.search(native) else None,
     )
 
 

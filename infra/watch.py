@@ -37,6 +37,13 @@ class Moved(Frozen):
     progress: Progress
 
 
+class Saying(Frozen):
+    """The model writes: the end of its reply so far. A preview; what counts is the reply, which comes as a line."""
+
+    kind: Literal["saying"] = "saying"
+    text: str
+
+
 class Asks(Frozen):
     """A call began to wait for a person."""
 
@@ -65,7 +72,7 @@ class Ended(Frozen):
     ending: Ending
 
 
-Event = Line | Moved | Asks | Trouble | Recovered | Ended
+Event = Line | Moved | Saying | Asks | Trouble | Recovered | Ended
 
 
 @dataclass
@@ -78,6 +85,7 @@ class _Watch:
     progress: Progress | None = None
     asked: set[tuple[str, str]] = field(default_factory=set)
     trouble: str = ""
+    saying: str = ""
 
     async def look(self) -> list[Event]:
         """Look once and return what is new."""
@@ -88,15 +96,16 @@ class _Watch:
             if info.trouble:
                 return self._troubled(info.trouble)
             progress = await self.runs.progress(self.run)
+            said = self._says(info.saying)
             if progress == self.progress:
-                return self._recovered()
+                return [*self._recovered(), *said]
             state = await self.runs.state(self.run)
         except ServerUnavailable as error:
             return self._troubled(f"{error} Reconnecting.")
         except NoWorker as error:
             return self._troubled(str(error))
         self.progress = progress
-        return [*self._recovered(), *self._seen(state), Moved(progress=progress)]
+        return [*self._recovered(), *self._seen(state), Moved(progress=progress), *said]
 
     async def _end(self) -> list[Event]:
         ending = await self.runs.ending(self.run)
@@ -114,6 +123,12 @@ class _Watch:
         self.state = state
         self.asked |= {(call.id, call.doubt) for call in state.pending}
         return [*lines, *asks]
+
+    def _says(self, text: str) -> list[Event]:
+        if text == self.saying:
+            return []
+        self.saying = text
+        return [Saying(text=text)] if text else []
 
     def _troubled(self, why: str) -> list[Event]:
         if _NUMBERS.sub("", why) == _NUMBERS.sub("", self.trouble):  # the count of attempts is no news

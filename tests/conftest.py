@@ -14,7 +14,7 @@ from infra.temporal import connect
 # A shell that runs the tests in its background makes them, and all that they start, deaf to Ctrl-C; some try that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-OF_THE_MACHINE = ("PERDURE_", "TEMPORAL_", "AWS_", "ANTHROPIC_", "OPENAI_")
+OF_THE_MACHINE = ("PERDURE_", "TEMPORAL_", "AWS_", "ANTHROPIC_", "OPENAI_", "GOOGLE_", "BEDROCK_")
 
 
 @pytest.fixture(scope="session", autouse=True)

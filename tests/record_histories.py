@@ -14,10 +14,12 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from temporalio.client import WorkflowFailureError, WorkflowHandle
 
-from core.agents import Limits
+from core.agents import Limits, PinnedAgent
 from core.asking import Asking
+from core.chat import ChatReply, ChatRequest
+from core.content import inline
 from core.errors import ModelRefused
-from core.runs import Above, RunResult
+from core.runs import Above, AgentInput, RunResult
 from infra.acts import make_act
 from infra.s3 import S3BlobStore
 from infra.signing_keys import Signer, public_key
@@ -173,6 +175,40 @@ async def _family(running: Running, model: FakeModel) -> tuple[Handle, Handle]:
     return root, child
 
 
+async def delegation(running: Running, model: FakeModel) -> Handle:
+    """Two sub-agents at once, of which one can't start; the other one waits, is paused and goes on, from above."""
+    hand = [("delegate", f'{{"agent": "{name}", "task": "Echo."}}') for name in ("low", "nobody")]
+    lead, low = FakeModel([calls(*hand), says("Done.")]), FakeModel([calls(ECHO), says("Echoed.")])
+    model.replies = [lambda request: _of(lead, low, request) for _ in range(2)]
+    agents = {
+        name: PinnedAgent(
+            name=name,
+            description=f"Is called {name}.",
+            tools=("delegate",) if name == "lead" else ("echo",),
+            agents=("low",) if name == "lead" else (),
+            approval={"echo": Asking()} if name == "low" else {},
+            instructions=inline(name),
+        )
+        for name in ("lead", "low")
+    }
+    start = AgentInput(agent=agents["lead"], task=inline("Lead."), team={"low": agents["low"]}, search_attributes=True)
+    handle: Handle = await running.client.start_workflow(
+        "Agent", start, id="recorded-lead", task_queue=running.settings.task_queue, result_type=RunResult
+    )
+    state = await running.until(handle, lambda state: bool(state.pending), "it waits below")
+    await handle.signal("pause", {"by": "ana"})
+    await handle.signal("resume", {"by": "ana"})
+    await handle.signal("approve", {"id": state.pending[0].id, "by": "ana"})
+    return handle
+
+
+def _of(lead: FakeModel, low: FakeModel, request: ChatRequest) -> ChatReply:
+    reply = (lead if request.instructions.startswith("lead") else low).replies[request.replies]
+    if not isinstance(reply, ChatReply):
+        raise TypeError("the models of the scenario say what is written here")
+    return reply
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     answer,
     parallel_tools,
@@ -187,6 +223,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     signed,
     above,
     below,
+    delegation,
 )
 
 

@@ -18,6 +18,7 @@ from core.entries import (
     Closed,
     Compacted,
     Decided,
+    Delegated,
     Edited,
     Entry,
     Expired,
@@ -33,6 +34,7 @@ from core.entries import (
     Revoked,
     RunRef,
     Settled,
+    Switched,
     Told,
     Unsettled,
 )
@@ -96,6 +98,16 @@ def commits() -> list[list[Entry]]:
             ),
         ],
         [
+            Delegated(
+                at=NOW,
+                turn=1,
+                call_id="t1c2",
+                agent="researcher",
+                to="run-1.t1c2",
+                task="Look.",
+                tokens=500,
+                cost_usd=0.5,
+            ),
             Forwarded(
                 at=NOW, turn=1, act="approve", to="below", target="t1c1", by="ana", said=inline('{"id": "t1c1"}')
             ),
@@ -131,6 +143,10 @@ def commits() -> list[list[Entry]]:
         ],
         [Refused(at=NOW, turn=1, act="approve", why="nothing waits"), Told(at=NOW, turn=1, text="Answer the task.")],
         [Paused(at=NOW, turn=1, cause="limit", why="limit of 1 turns reached"), Resumed(at=NOW, turn=1, by="ana")],
+        [
+            Switched(at=NOW, turn=1, model="script:other.yaml", failed="script:test.yaml", why="no key"),
+            Resumed(at=NOW, turn=1, by="ana", model="script:test.yaml"),
+        ],
         [Raised(at=NOW, turn=1, by="ana", turns=5, tokens=1000, cost_usd=0.5)],
         [Compacted(at=NOW, turn=1, summary=inline("Seen."), keep_from=3, usage=USAGE, prompt_tokens=300)],
         [asks.model_copy(update={"turn": 2, "calls": (), "text": inline("Ten."), "stop_reason": "end"})],

@@ -10,7 +10,7 @@ from uuid import uuid4
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
 from temporalio.worker import Replayer
 
-from core.agents import Context, Limits, PinnedAgent
+from core.agents import Context, Limits, OnFailure, PinnedAgent
 from core.asking import Approval, Asking
 from core.chat import ChatReply, ChatRequest, ProposedCall, StopReason, Usage
 from core.content import ArtifactRef, inline
@@ -84,6 +84,8 @@ class Running:
         task: str = "Do it.",
         run_id: str = "",
         model: str | None = None,
+        models: Sequence[str] = (),
+        on_failure: OnFailure = "pause",
         context: Context | None = None,
         events_per_generation: int = EVENTS_PER_GENERATION,
         execution_timeout: timedelta = timedelta(minutes=10),
@@ -93,6 +95,9 @@ class Running:
         agent = PinnedAgent(
             name="tested",
             description="An agent of the tests.",
+            model=models[0] if models else None,
+            fallbacks=tuple(models[1:]),
+            on_failure=on_failure,
             tools=tuple(tools),
             approval={name: Asking.model_validate(asking) for name, asking in (approval or {}).items()},
             secrets=secrets or {},

@@ -12,7 +12,9 @@ from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from core import fold
-    from core.entries import Closed, Entry, Forwarded, Refused, RunRef
+    from core.below import passed_on
+    from core.content import one_line
+    from core.entries import Closed, Entry, Refused, RunRef
     from core.errors import BlobCorrupt
     from core.failures import Failure
     from core.results import result_of
@@ -43,6 +45,9 @@ CARRIED_BYTES = 768 * 1024
 CARRIED_TAIL_BYTES = 512
 CARRYING_COMMITS = 5
 """Before it is handed on, the tail is written until next to nothing is left of it; acts may come in all the while."""
+
+REASON_CHARACTERS = 2000
+"""Longest reason of a failed run that Temporal is told."""
 
 ANSWERING = timedelta(milliseconds=1)
 
@@ -95,7 +100,8 @@ class Run(HeldState):
                 case Record(entry=entry):
                     self.apply(entry)
                 case AskModel(turn=turn):
-                    await thinking.ask(self, spec, turn)
+                    if (finish := await thinking.ask(self, spec, turn)) is not None:
+                        return finish
                 case RunCalls(calls=calls):
                     self._calls.start(spec, calls)
                 case Verify(call=call):
@@ -114,8 +120,8 @@ class Run(HeldState):
     def apply(self, entry: Entry) -> None:
         """Take in an entry; an act that is for a run below is passed on."""
         super().apply(entry)
-        if isinstance(entry, Forwarded):
-            self._below.pass_on(entry)
+        for forwarded in passed_on(self.state, entry):
+            self._below.pass_on(forwarded)
 
     async def _commit(self, spec: RunSpec, calls: Sequence[Call] = ()) -> bool:
         part = first_part(self.state.tail)
@@ -160,6 +166,9 @@ class Run(HeldState):
         """Close the journal and return the result; a store that refuses only pauses the run.
 
         Acts that come in meanwhile are refused and written behind the end; if they never cease, the last are counted.
+
+        Raises:
+            ApplicationError: the run has failed (`RunFailed`): its agent wants no pause then.
         """
         self.apply(self.last_entry(finish))
         result = result_of(spec, self.state, finish.outcome, finish.reason, workflow.now())
@@ -168,6 +177,8 @@ class Run(HeldState):
             closings += 1
             if isinstance(closed, Failure):
                 await self._paused(closed)
+        if finish.outcome == "failed":
+            raise ApplicationError(one_line(finish.reason, REASON_CHARACTERS), type="RunFailed", non_retryable=True)
         return closed.model_copy(update={"late_acts": len(self.state.tail) + len(self.inbox)})
 
     async def close_cancelled(self) -> None:

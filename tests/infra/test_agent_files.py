@@ -100,6 +100,11 @@ def test_a_missing_folder_names_the_setting(tmp_path: Path) -> None:
         (f"---\n{HEADER}limits: 3\n---\nDo it.", "one.md:4: limits: must be fields with values, it is 3"),
         (f"---\n{HEADER}model: bogus:x\n---\nDo it.", "one.md:4: model: there is no model 'bogus:x'; known: offline"),
         (f"---\n{HEADER}model: script:/none.yaml\n---\nDo it.", "one.md:4: model: the model 'script:/none.yaml' names"),
+        (f"---\n{HEADER}model: [offline, bogus:x]\n---\nDo it.", "one.md:4: model: there is no model 'bogus:x'"),
+        (f"---\n{HEADER}model: [offline, 3]\n---\nDo it.", "one.md:4: model.2: must be a text, it is 3"),
+        (f"---\n{HEADER}model: [offline, offline]\n---\nDo it.", "model names one twice"),
+        (f"---\n{HEADER}model: []\n---\nDo it.", "model is an empty list"),
+        (f"---\n{HEADER}on_failure: stop\n---\nDo it.", "one.md:4: on_failure: must be 'pause' or 'fail'"),
         ("---\nname: One\ndescription: d\n---\nDo it.", "one.md:2: name: must be a-z, 0-9, - and _, a letter first"),
         ("---\nname: one\ndescription: ''\n---\nDo it.", "one.md:3: description: must not be empty"),
         ("---\nname: one\n---\nDo it.", "description: is missing"),
@@ -112,6 +117,14 @@ def test_a_missing_folder_names_the_setting(tmp_path: Path) -> None:
 def test_a_wrong_file_is_told_where_and_how_to_mend_it(text: str | bytes, said: str, tmp_path: Path) -> None:
     """Every fault names the file, the line or the field, and what to do."""
     assert said in problem(tmp_path, text)
+
+
+def test_an_agent_may_name_several_models(tmp_path: Path) -> None:
+    """The first is its model; the others are asked when it fails. One alone may stand in a list, too."""
+    written(tmp_path, f"---\n{HEADER}model: [anthropic:a, openai:b]\n---\nDo it.")
+    assert load_agent("one", tmp_path).models == ("anthropic:a", "openai:b")
+    written(tmp_path, f"---\n{HEADER}model: [offline]\n---\nDo it.")
+    assert load_agent("one", tmp_path).models == ("offline",)
 
 
 def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:

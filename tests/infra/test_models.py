@@ -242,11 +242,12 @@ async def test_a_model_that_cannot_be_asked_says_what_to_do(model: str, says: st
         ("script:demo.yaml", {"explicit": "script:demo.yaml", "openai_api_key": SecretStr("k")}),
         (DEFAULT_MODELS["anthropic"], {"anthropic_api_key": SecretStr("k"), "openai_api_key": SecretStr("k")}),
         (DEFAULT_MODELS["openai"], {"openai_api_key": SecretStr("k")}),
+        (DEFAULT_MODELS["google"], {"google_api_key": SecretStr("k")}),
         (DEFAULT_MODELS["openai"], {"openai_base_url": "http://localhost:1/v1"}),
         ("offline", {"anthropic_api_key": SecretStr(""), "explicit": ""}),
         ("offline", {}),
     ],
 )
 def test_the_default_model_follows_from_the_settings(chosen: str, settings: dict[str, Any]) -> None:
-    """What is set wins, then Anthropic's key, then OpenAI's key or address, then the rules."""
+    """What is set wins, then Anthropic's key, then OpenAI's key or address, then Google's key, then the rules."""
     assert choose_default_model(settings.pop("explicit", None), Accounts(**settings)) == chosen

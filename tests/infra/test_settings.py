@@ -132,7 +132,9 @@ def test_temporals_variables_may_stand_in_the_env_file(tmp_path: Path) -> None:
     assert shown(settings)["TEMPORAL_TLS"][0] == "on"
 
 
-@pytest.mark.parametrize("variable", ["PERDURE_S3_ENDPOINT_URL", "OPENAI_BASE_URL"])
+@pytest.mark.parametrize(
+    "variable", ["PERDURE_S3_ENDPOINT_URL", "OPENAI_BASE_URL", "GOOGLE_BASE_URL", "BEDROCK_BASE_URL"]
+)
 def test_an_address_with_a_password_is_refused_and_not_shown(variable: str) -> None:
     """It would be shown by `config` and stand in logs."""
     text = complaint(**{variable: "https://ana:topsecret@s3.example.com"})

@@ -87,7 +87,7 @@ def test_a_paused_run_shows_its_artifacts_once_and_how_another_model_goes_on(
         turn=3,
         pending=(),
         running=(),
-        paused="Unknown model 'bogus:foo'. Go on by: fork RUN --at-turn N --model OTHER.",
+        paused="Unknown model 'bogus:foo'. Go on by: resume --model OTHER.",
         usage=Usage(),
         calls={},
         artifacts=(ref,),
@@ -102,7 +102,7 @@ def test_a_paused_run_shows_its_artifacts_once_and_how_another_model_goes_on(
     shown = capsys.readouterr().out
     assert "artifact  a:000000000000, a.txt" in shown
     assert "one with bogus:foo" in shown
-    assert "python starter.py fork odd --at-turn 3 --model OTHER" in shown
+    assert "python starter.py resume odd --model OTHER" in shown
 
 
 def test_notes_for_scripts_are_json(capsys: pytest.CaptureFixture[str]) -> None:

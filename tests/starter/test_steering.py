@@ -29,9 +29,13 @@ async def test_a_person_pauses_a_run_tells_it_something_and_lets_it_go_on(
         empty = await starter("message", handle.id, "  ")
         assert (empty.code, "the message is empty" in empty.err) == (2, True)
         assert (await starter("approve", handle.id)).code == 0
-        assert (await starter("resume", handle.id)).code == 0
+        wrong = await starter("resume", handle.id, "--model", "gpt")
+        assert (wrong.code, "there is no model 'gpt'" in wrong.err) == (2, True)
+        assert (await starter("resume", handle.id, "--model", "script:none.yaml")).code == 2
+        assert (await starter("resume", handle.id, "--model", "openai:other")).code == 0
         assert (await running.result(handle)).outcome == "completed"
     assert model.requests[-1].messages[-1] == UserMessage(text=long)
+    assert model.requests[-1].model == "openai:other"
     late = await starter("message", handle.id, "Are you there?")
     assert (late.code, "has ended" in late.err) == (4, True)
 

@@ -10,13 +10,17 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer. `piece_bytes` 0 sends all at once; `keeps` bytes are sent before it is dropped or falls silent."""
+    """One answer. `piece_bytes` 0 sends all at once; `keeps` bytes are sent before it is dropped or falls silent.
+
+    `keeps` -1 does not even send the headers.
+    """
 
     body: bytes
     status: int = 200
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     piece_bytes: int = 0
+    pause_seconds: float = 0
     ending: Literal["whole", "dropped", "silent"] = "whole"
     keeps: int = 0
 
@@ -28,7 +32,7 @@ class Answer:
 
     def pieces(self) -> list[bytes]:
         """Return what is sent of the body."""
-        body = self.body if self.ending == "whole" else self.body[: self.keeps]
+        body = self.body if self.ending == "whole" else self.body[: max(self.keeps, 0)]
         size = self.piece_bytes or max(len(body), 1)
         return [body[start : start + size] for start in range(0, len(body), size)]
 
@@ -90,10 +94,12 @@ async def serve(answers: Sequence[Answer]) -> AsyncIterator[Wire]:
 
 
 async def _send(answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, wire: Wire) -> None:
-    writer.write(answer.head())
+    if answer.ending == "whole" or answer.keeps >= 0:
+        writer.write(answer.head())
     for piece in answer.pieces():
         writer.write(f"{len(piece):x}\r\n".encode() + piece + b"\r\n")
         await writer.drain()
+        await asyncio.sleep(answer.pause_seconds)
     if answer.ending == "whole":
         writer.write(b"0\r\n\r\n")
         await writer.drain()

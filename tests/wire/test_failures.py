@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import sys
+from contextlib import AsyncExitStack
 from datetime import timedelta
 
 import pytest
@@ -13,9 +14,9 @@ from infra.accounts import Accounts
 from infra.models import Models
 from infra.streams import CHUNK_SETTING, FIRST_CHUNK_SETTING, StreamLimits
 from tests.wire.dialects import DIALECTS, KEY, Dialect, accounts_at, models_on
-from tests.wire.faults import IN_STREAM, ROWS, Row
+from tests.wire.faults import IN_STREAM, ROWS
 from tests.wire.said import Fault, Said
-from tests.wire.server import Answer
+from tests.wire.server import Answer, plain
 from tests.wire.sse_dialects import SSE, event
 from tests.wire.talk import LOOKS, ask
 
@@ -25,26 +26,27 @@ KEYS = {"anthropic": "ANTHROPIC_API_KEY", "openai-responses": "OPENAI_API_KEY", 
 
 
 @EACH
-@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
-async def test_every_row_of_the_table_holds_for_every_provider(dialect: Dialect, row: Row) -> None:
+async def test_every_row_of_the_table_holds_for_every_provider(dialect: Dialect) -> None:
     """Its kind, its cure, its wait; asked once only, and nothing of the key."""
-    async with models_on([dialect.fails(row.by(dialect.provider))]) as (models, wire):
-        with pytest.raises(row.error, match=row.says) as caught:
-            await models.reply(ask(dialect.model))
-    assert dialect.model in str(caught.value)
-    assert KEY not in str(caught.value)
-    assert (caught.value.__cause__, len(wire.received)) == (None, 1)
-    assert caught.value.retry_after_seconds == row.wait_seconds
+    async with models_on([dialect.fails(row.by(dialect.provider)) for row in ROWS]) as (models, wire):
+        for row in ROWS:
+            with pytest.raises(row.error, match=row.says) as caught:
+                await models.reply(ask(dialect.model))
+            assert dialect.model in str(caught.value), row.name
+            assert KEY not in str(caught.value), row.name
+            assert (caught.value.__cause__, caught.value.retry_after_seconds) == (None, row.wait_seconds), row.name
+    assert len(wire.received) == len(ROWS)
 
 
 @EACH
-@pytest.mark.parametrize("row", IN_STREAM, ids=[row.name for row in IN_STREAM])
-async def test_an_error_in_the_middle_of_an_answer_is_the_same_error(dialect: Dialect, row: Row) -> None:
+async def test_an_error_in_the_middle_of_an_answer_is_the_same_error(dialect: Dialect) -> None:
     """The status was 200 already: the error's own code and words decide."""
-    async with models_on([dialect.fails_in_stream(LONG, row.by(dialect.provider))]) as (models, wire):
-        with pytest.raises(row.error, match=row.says):
-            await models.reply(ask(dialect.model))
-    assert len(wire.received) == 1
+    answers = [dialect.fails_in_stream(LONG, row.by(dialect.provider)) for row in IN_STREAM]
+    async with models_on(answers) as (models, wire):
+        for row in IN_STREAM:
+            with pytest.raises(row.error, match=row.says):
+                await models.reply(ask(dialect.model))
+    assert len(wire.received) == len(IN_STREAM)
 
 
 async def test_google_says_in_the_body_how_long_to_wait() -> None:
@@ -113,24 +115,42 @@ async def test_a_stream_without_its_last_event_is_no_short_reply(dialect: Dialec
 
 
 @EACH
-@pytest.mark.parametrize("keeps", [0, 150, 1200])
-async def test_a_connection_that_breaks_off_is_transient(dialect: Dialect, keeps: int) -> None:
-    """Before the first byte, at the start, in the middle of the text."""
-    async with models_on([dialect.says(LONG).but(ending="dropped", keeps=keeps)]) as (models, _):
-        with pytest.raises(ModelUnavailable, match="broke off"):
-            await models.reply(ask(dialect.model))
+async def test_a_connection_that_breaks_off_is_transient(dialect: Dialect) -> None:
+    """Before the headers, before the first byte, at the start, in the middle of the text."""
+    answers = [dialect.says(LONG).but(ending="dropped", keeps=keeps) for keeps in (-1, 0, 150, 1200)]
+    async with models_on(answers) as (models, _):
+        for _answer in answers:
+            with pytest.raises(ModelUnavailable, match="broke off"):
+                await models.reply(ask(dialect.model))
 
 
 @EACH
-@pytest.mark.parametrize(("keeps", "setting"), [(0, FIRST_CHUNK_SETTING), (1200, CHUNK_SETTING)])
+@pytest.mark.parametrize(
+    ("keeps", "setting"), [(-1, FIRST_CHUNK_SETTING), (0, FIRST_CHUNK_SETTING), (1200, CHUNK_SETTING)]
+)
 async def test_a_silent_stream_is_noticed_and_its_connection_closed(dialect: Dialect, keeps: int, setting: str) -> None:
-    """In the time that is set, whose setting the error names."""
+    """In the time that is set, whose setting the error names: without headers, without a first chunk, after some."""
     short, long = timedelta(seconds=0.2), timedelta(seconds=60)
-    limits = StreamLimits(long, short) if keeps else StreamLimits(short, long)
+    limits = StreamLimits(long, short) if keeps > 0 else StreamLimits(short, long)
     async with models_on([dialect.says(LONG).but(ending="silent", keeps=keeps)], limits) as (models, wire):
         with pytest.raises(ModelUnavailable, match=f"0.2 s .*{setting}"):
             await models.reply(ask(dialect.model))
-        await asyncio.wait_for(wire.hung_up.wait(), 10)
+        # AWS's client blocks a thread until the headers come: it is left behind, and hangs up later.
+        if not (dialect.provider == "bedrock" and keeps == -1):
+            await asyncio.wait_for(wire.hung_up.wait(), 10)
+
+
+async def test_a_slow_answer_is_not_a_stalled_one() -> None:
+    """Whatever comes is a sign of life, a ping too: the answer may take longer than any of its pauses may."""
+    limits = StreamLimits(first_chunk=timedelta(seconds=5), chunk=timedelta(seconds=1))
+    slow = [dialect.says(LOOKS) for name, dialect in DIALECTS.items() if name != "bedrock"]
+    async with AsyncExitStack() as opened:
+        calls = []
+        for dialect, answer in zip(DIALECTS.values(), slow, strict=False):
+            pieces = answer.but(piece_bytes=len(answer.body) // 12, pause_seconds=0.1)
+            models, _ = await opened.enter_async_context(models_on([pieces], limits))
+            calls.append(models.reply(ask(dialect.model)))
+        assert {reply.text for reply in await asyncio.gather(*calls)} == {LOOKS.texts[0]}
 
 
 @EACH
@@ -157,12 +177,31 @@ async def test_a_web_page_instead_of_an_answer_names_the_address(dialect: Dialec
 
 
 @EACH
-@pytest.mark.parametrize("body", [b"data: {nonsense\n\n", b"", b"data: 7\n\ndata: []\n\n"])
-async def test_garbage_with_a_good_status_is_malformed(dialect: Dialect, body: bytes) -> None:
-    """Half JSON, nothing at all, JSON of another shape."""
-    async with models_on([Answer(body, content_type=dialect.content_type)]) as (models, _):
-        with pytest.raises(ReplyMalformed, match="_BASE_URL"):
-            await models.reply(ask(dialect.model))
+async def test_garbage_with_a_good_status_is_malformed(dialect: Dialect) -> None:
+    """Half JSON, nothing at all, JSON of another shape, JSON at once."""
+    bodies = (b"data: {nonsense\n\n", b"", b"data: 7\n\ndata: []\n\n", b'event: x\ndata: {"choices": 7}\n\n')
+    answers = [Answer(body, content_type=dialect.content_type) for body in bodies]
+    async with models_on([*answers, plain({"ok": True}), plain([])]) as (models, _):
+        for _answer in range(len(bodies) + 2):
+            with pytest.raises(ReplyMalformed, match="_BASE_URL"):
+                await models.reply(ask(dialect.model))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"code": 429, "message": "slow down"}, ModelUnavailable),
+        ({"code": 401, "message": "no such user"}, ModelRefused),
+        ({"type": "content_filter", "message": "no"}, ContentRefused),
+        ("out of order", ModelUnavailable),
+    ],
+)
+async def test_an_error_in_an_answer_that_says_200_is_an_error(error: object, kind: type[Exception]) -> None:
+    """Gateways do that; its own code and words decide."""
+    async with models_on([plain({"error": error})]) as (models, wire):
+        with pytest.raises(kind, match=r"openai:gpt-4o: .*(slow down|no such user|no|out of order)\."):
+            await models.reply(ask("openai:gpt-4o"))
+    assert len(wire.received) == 1
 
 
 @EACH

@@ -7,6 +7,7 @@ import pytest
 from core.chat import StopReason
 from tests.wire.dialects import DIALECTS, Dialect, models_on
 from tests.wire.said import Called, Said, Stop
+from tests.wire.server import Answer
 from tests.wire.talk import RAIN, ask, then
 
 EACH = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))
@@ -34,14 +35,15 @@ async def test_a_reply_with_five_hundred_calls_has_them_all_in_order(dialect: Di
 
 
 @pytest.mark.parametrize("dialect", WRITING, ids=[dialect.provider for dialect in WRITING])
-@pytest.mark.parametrize("arguments", ['"{\\"city\\": \\"Köln\\"}"', '["Köln"]', '{"city": "Kö', "null"])
-async def test_arguments_that_are_no_object_are_passed_on_as_they_are(dialect: Dialect, arguments: str) -> None:
+async def test_arguments_that_are_no_object_are_passed_on_as_they_are(dialect: Dialect) -> None:
     """The text is the model's; the toolbox tells it what is wrong, and every provider takes it in a later prompt."""
-    said = Said(calls=(Called("call_1", "weather", arguments),), stop="tool")
+    written = ['"{\\"city\\": \\"Köln\\"}"', '["Köln"]', '{"city": "Kö', "null"]
+    calls = tuple(Called(f"call_{number}", "weather", text) for number, text in enumerate(written))
+    said = Said(calls=calls, stop="tool")
     after = [(one, one.says(RAIN)) for one in DIALECTS.values()]
     async with models_on([dialect.says(said), *(answer for _, answer in after)]) as (models, _):
         reply = await models.reply(ask(dialect.model))
-        assert [call.arguments for call in reply.calls] == [arguments]
+        assert [call.arguments for call in reply.calls] == written
         for other, _answer in after:
             assert (await models.reply(ask(other.model, *then(reply, "no object")))).text == "It rains."
 
@@ -63,6 +65,7 @@ async def test_half_characters_and_nuls_do_no_harm(dialect: Dialect) -> None:
     async with models_on([dialect.says(said), dialect.says(RAIN)]) as (models, _):
         reply = await models.reply(ask(dialect.model), pieces.append)
         assert reply.text == "a😀b\ufffdc␀d"
+        assert reply.original is not None, "what came is there, too"
         assert "".join(pieces).encode(), "what streams can be shown"
         assert (await models.reply(ask(dialect.model, *then(reply)))).text == "It rains."
 
@@ -78,6 +81,15 @@ async def test_why_a_reply_stopped_is_known_or_other(dialect: Dialect, stop: Sto
         reply = await models.reply(ask(dialect.model))
     assert reply.text == "Hm."
     assert reply.stop_reason == reason or reason is None
+
+
+async def test_a_chat_server_may_leave_out_done_and_the_usage() -> None:
+    """The reason to stop says that nothing is missing; tokens that are not told count as none."""
+    chat = DIALECTS["openai"]
+    events = chat.stream(RAIN)[:-2]
+    async with models_on([Answer(b"".join(events), content_type=chat.content_type)]) as (models, _):
+        reply = await models.reply(ask(chat.model))
+    assert (reply.text, reply.stop_reason, reply.usage.input_tokens) == ("It rains.", "end", 0)
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])

@@ -1,22 +1,22 @@
 """Models that fail: each kind of failure has its own budget, and a run whose model is gone pauses and goes on."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 import temporalio.client
 import temporalio.worker
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import ApplicationError
 
-from core.chat import ChatReply, ChatRequest
-from core.entries import Paused, Resumed
+from core.chat import AssistantMessage, ChatReply, ChatRequest
+from core.entries import Closed, Paused, Replied, Resumed, Switched
 from core.errors import ContentRefused, ModelError, ModelRefused, ModelUnavailable, ReplyMalformed
 from core.failures import SHUT_DOWN
 from core.ports import BlobStore, OnText
 from core.retries import LOST_WORKERS, MALFORMED_TRIES, TRANSIENT_TRIES
 from infra.settings import Settings
-from tests.running import FakeModel, Running, calls, histories, says, worker_for
+from tests.running import FakeModel, Reply, Running, calls, histories, says, worker_for
 from tests.workflows.test_agent import journal_of
 
 SOON_SECONDS = 0.01
@@ -52,6 +52,19 @@ def busy() -> ModelUnavailable:
 def garbled() -> ReplyMalformed:
     """An answer that can't be read."""
     return ReplyMalformed("Model p:m: HTTP 200: this is no JSON.")
+
+
+def fails_for(name: str, reply: Reply) -> Callable[[ChatRequest], ChatReply]:
+    """A reply that one model does not give: its key is wrong."""
+
+    def answer(request: ChatRequest) -> ChatReply:
+        if request.model == name:
+            raise ModelRefused(f"{name}: HTTP 401: bad key.")
+        if isinstance(reply, Exception):
+            raise reply
+        return reply if isinstance(reply, ChatReply) else reply(request)
+
+    return answer
 
 
 class LosesWorkers(temporalio.client.Interceptor, temporalio.worker.Interceptor):
@@ -144,3 +157,59 @@ async def test_what_trying_does_not_mend_pauses_soon(
     model.for_ever = None
     await handle.signal("resume")
     assert (await running.result(handle)).outcome == "completed"
+
+
+async def test_a_run_that_has_paused_goes_on_with_another_model(running: Running, model: TroubledModel) -> None:
+    """From the same journal: the other provider gets the neutral form of earlier replies, and all see which it is."""
+    native = calls(("echo", '{"text": "seven"}')).model_copy(update={"native": '{"of": "p:a"}'})
+    answer = says("It said seven.")
+    model.replies = [native, fails_for("p:a", answer)]
+    handle = await running.start(tools=["echo"], model="p:a")
+    await running.until(handle, lambda state: state.phase == "paused", "it is paused")
+    await handle.execute_update("resume", {"by": "ana", "model": "q:b"})
+    result = await running.result(handle)
+    assert (result.outcome, result.text.text, result.model) == ("completed", "It said seven.", "q:b")
+    forms = {
+        request.model: [message.native for message in request.messages if isinstance(message, AssistantMessage)]
+        for request in model.requests[1:]
+    }
+    assert forms == {"p:a": ['{"of": "p:a"}'], "q:b": [None]}
+    replies = [entry.model for entry in await journal_of(running, result) if isinstance(entry, Replied)]
+    assert replies == ["p:a", "q:b"]
+    assert (await running.state(handle)).model == "q:b"
+
+
+async def test_the_next_model_of_the_agent_takes_over(running: Running, model: TroubledModel) -> None:
+    """When the first fails for good; the switch is in the journal, and the run stays with the second."""
+    answer = says("It said seven.")
+    model.replies = [fails_for("p:a", calls(("echo", '{"text": "seven"}'))), answer]
+    handle = await running.start(tools=["echo"], models=["p:a", "q:b"])
+    result = await running.result(handle)
+    assert (result.outcome, result.model, dict(model.asked)) == ("completed", "q:b", {"p:a": 1, "q:b": 2})
+    (switch,) = [entry for entry in await journal_of(running, result) if isinstance(entry, Switched)]
+    assert (switch.model, switch.failed, switch.why) == ("q:b", "p:a", "p:a: HTTP 401: bad key.")
+
+
+async def test_a_run_whose_models_all_fail_pauses_once(running: Running, model: TroubledModel) -> None:
+    """It names each with its reason, and resume asks them all again."""
+    model.replies = [fails_for("p:a", fails_for("q:b", says("Done.")))]
+    handle = await running.start(models=["p:a", "q:b"])
+    state = await running.until(handle, lambda state: state.phase == "paused", "it is paused")
+    assert state.paused.startswith("all 2 models failed. p:a: p:a: HTTP 401: bad key. q:b: q:b: HTTP 401: bad key. - ")
+    model.replies = [says("Done.")]
+    await handle.signal("resume")
+    assert (await running.result(handle)).model == "q:b"
+
+
+async def test_an_agent_can_fail_instead_of_pausing(running: Running, model: TroubledModel) -> None:
+    """With the reason, for Temporal and for who reads the journal, which is closed."""
+    model.for_ever = ModelRefused("p:a: HTTP 401: bad key.")
+    handle = await running.start(on_failure="fail")
+    with pytest.raises(WorkflowFailureError) as failed:
+        await running.result(handle)
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert (failed.value.cause.type, failed.value.cause.message) == ("RunFailed", "p:a: HTTP 401: bad key.")
+    manifest = await running.storage().manifest(handle.id, handle.result_run_id or "")
+    entries = await running.storage().journal(handle.id).entries(manifest.head)
+    assert isinstance(entries[-1], Closed)
+    assert (entries[-1].outcome, entries[-1].reason) == ("failed", "p:a: HTTP 401: bad key.")
