@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import WorkflowFailureError
+from temporalio.exceptions import ApplicationError
 
 from core.agents import PinnedAgent
 from core.content import inline
@@ -160,7 +161,8 @@ async def test_a_failed_deployment_is_rolled_back_although_its_worker_dies_in_th
             await handle.signal("settle", {"settlement": "run_again", "by": "ann"})
             with pytest.raises(WorkflowFailureError) as caught:
                 await result(handle)
-    ended = PipelineResult.model_validate(caught.value.cause.details[0])  # type: ignore[union-attr]  # a PipelineFailed
+    assert isinstance(caught.value.cause, ApplicationError)
+    ended = PipelineResult.model_validate(caught.value.cause.details[0])
     assert "is taken by another process" in ended.reason
     assert ended.undo_failed == ()
     assert in_use(machine) == {f"production/{name}": "v1" for name in SERVICES}
