@@ -17,7 +17,6 @@ Files in FOLDER let things go wrong, to see what becomes of them: `broken-SERVIC
 
 import http.client
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -28,8 +27,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from service import answer
+
 HEALTHY_SECONDS = 5.0
 HOST = "127.0.0.1"
+SERVICE = str(Path(__file__).with_name("service.py"))
 
 
 class Problem(Exception):
@@ -59,8 +61,9 @@ class Keeper:
                 return {"problem": f"port {port} is taken by another process; free it, or name another one"}
             port = probe.getsockname()[1]
         broken = (self.folder / f"broken-{service}-{version}").exists()
-        command = [sys.executable, __file__, "service", service, version, str(port), "broken" if broken else "well"]
-        self.running[(place, service, version)] = (subprocess.Popen(command), port)  # noqa: S603 - this very file
+        words = [service, version, str(port), "broken" if broken else "well"]
+        process = subprocess.Popen([sys.executable, SERVICE, *words])  # noqa: S603 - the file beside this one
+        self.running[(place, service, version)] = (process, port)
         return {"port": port}
 
     def stop(self, place: str, service: str, version: str) -> dict[str, Any]:
@@ -108,7 +111,7 @@ def serve(folder: Path) -> None:
         def do_POST(self) -> None:
             length = int(self.headers.get("Content-Length", 0))
             name, *arguments = json.loads(self.rfile.read(length))
-            _answer(self, 200, getattr(keeper, name)(*arguments))
+            answer(self, 200, getattr(keeper, name)(*arguments))
 
         def log_message(self, *_: object) -> None:
             pass
@@ -124,31 +127,6 @@ def serve(folder: Path) -> None:
     finally:
         for process, _ in keeper.running.values():
             process.kill()
-
-
-def service(name: str, version: str, port: int, *, well: bool) -> None:
-    """Be a service: `/` says which one; ends with its keeper."""
-
-    class Asked(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            _answer(self, 200 if well else 503, {"service": name, "version": version})
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    keeper = os.getppid()
-    server = ThreadingHTTPServer((HOST, port), Asked)
-    server.timeout = 0.5
-    while os.getppid() == keeper:
-        server.handle_request()
-
-
-def _answer(request: BaseHTTPRequestHandler, status: int, said: dict[str, Any]) -> None:
-    body = json.dumps(said).encode()
-    request.send_response(status)
-    request.send_header("Content-Length", str(len(body)))
-    request.end_headers()
-    request.wfile.write(body)
 
 
 def ask(folder: Path, *words: str) -> dict[str, Any]:
@@ -247,8 +225,6 @@ def main(words: list[str]) -> int:
     match words:
         case ["serve", folder]:
             serve(Path(folder))
-        case ["service", name, version, port, state]:
-            service(name, version, int(port), well=state == "well")
         case ["list", folder]:
             print(json.dumps(ask(Path(folder), "look"), indent=1))  # noqa: T201 - a command
         case [command, folder, *arguments] if command in commands:
