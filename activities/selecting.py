@@ -65,7 +65,9 @@ class Document:
             inner = await self._members(each, known, None)
             found["output"] = {name: value.get("output") for name, value in inner.items()}
         else:
-            found["output"] = await self._output(each.output)
+            output = await self._output(each.output)
+            found["text"] = output
+            found["output"] = output_of(output) if isinstance(output, str) else output
         return found
 
     async def _members(self, group: Known, known: Mapping[str, Known], number: int | None) -> dict[str, Any]:
@@ -83,7 +85,7 @@ class Document:
         ref = content.artifact
         if ref is not None and (ref.size_bytes > FULL_TEXT_BYTES or not ref.media_type.startswith(_TEXT)):
             return _described((ref,))[0]
-        return output_of(await self._text(content))
+        return await self._text(content)
 
     async def _text(self, content: Content) -> str:
         size = content.artifact.size_bytes if content.artifact else len(content.text or "")

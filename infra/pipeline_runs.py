@@ -13,7 +13,6 @@ from core.content import one_line
 from core.errors import InputError
 from core.pipelines.runs import ContinuedPipeline, PipelineResult
 from core.pipelines.view import PipelineView
-from core.view import StateView
 from infra.runs import CALL_TIMEOUT, QUERY_TIMEOUT, Ending, NoWorker, RunInfo, Runs
 
 PIPELINE = "Pipeline"
@@ -23,10 +22,6 @@ class PipelineRuns(Runs):
     """The runs of pipelines of a namespace. Raises as `Runs`."""
 
     workflow = PIPELINE
-
-    async def state(self, run: str) -> StateView:
-        """Return the state as acts of people need it."""
-        return (await self.view(run)).as_run()
 
     async def view(self, run: str) -> PipelineView:
         """Ask the run itself where it stands; works on closed runs too, as long as a worker answers."""

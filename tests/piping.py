@@ -41,7 +41,7 @@ def lines(book: Path) -> list[str]:
     return book.read_text().splitlines() if book.exists() else []
 
 
-async def start(
+async def start(  # noqa: PLR0913 - each is one thing that a test may vary
     running: Running,
     pipeline: PipelineFile,
     inputs: Mapping[str, Any] | None = None,
@@ -49,12 +49,13 @@ async def start(
     events: int = 4000,
     reuse: Reuse | None = None,
     agent: PinnedAgent = AGENT,
+    agents: Mapping[str, PinnedAgent] | None = None,
 ) -> Handle:
     """Start a pipeline whose agents are all `worker`."""
     given = PipelineInput(
         pipeline=pipeline,
         inputs=inline(json.dumps(inputs or {})),
-        agents={"worker": agent},
+        agents=dict(agents or {"worker": agent}),
         by="tests",
         heartbeat_timeout=running.settings.heartbeat_timeout,
         events_per_generation=events,

@@ -144,8 +144,8 @@ class PipelineRun:
                 await self._continue(spec)
             todo = steps.next_steps(self.plan, spec.tools, self.state, workflow.now())
             if long:  # what is under way comes to its end first: an agent can't be handed on
-                todo = tuple(do for do in todo if not isinstance(do, steps.Prepare | Begin | Verify)) or (steps.Wait(),)
-            for do in todo:
+                todo = tuple(do for do in todo if not isinstance(do, steps.Prepare | Begin | Verify))
+            for do in todo or (steps.Wait(until=steps.wakes_at(self.state)),):
                 if isinstance(do, steps.Finish):
                     return do
                 await self._carry_out(spec, do)

@@ -130,8 +130,11 @@ class Work:
                 running.cancel()
             result = await running
         except asyncio.CancelledError:
-            running.cancel()
-            raise
+            running.cancel()  # what goes on must have ended before anything is undone
+            await asyncio.gather(running, return_exceptions=True)
+            if workflow.cancellation_reason() is not None:
+                raise
+            return running.result()
         late = not done and isinstance(result, ToolFinished) and result.failed
         seconds = timeout.total_seconds() if timeout else 0
         return result.model_copy(update={"content": inline(TIMED_OUT.format(seconds=seconds))}) if late else result

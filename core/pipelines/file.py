@@ -5,6 +5,7 @@ only where a step selects it (JMESPath): `inputs.NAME`, `steps.ID.output`, and i
 
 ```
 steps.ID.output      what the step gave: JSON as data, else its text; of a for_each a list, of a parallel an object
+steps.ID.text        the same as it stands: never taken for JSON
 steps.ID.status      done, failed, skipped, blocked, rejected
 steps.ID.error       why it failed
 steps.ID.artifacts   [{handle, name, media_type, size_bytes}]

@@ -16,7 +16,7 @@ from core.journal import Head
 from core.pipelines.entries import PipelineEntry
 from core.pipelines.runs import PipelineManifest
 from core.ports import BlobStore
-from core.scopes import node_key, scope_prefix
+from core.scopes import scope_prefix
 
 
 class RecordNode(Frozen):
@@ -40,7 +40,7 @@ class Record:
         n = head.number + 1 if head else 1
         body = RecordNode(n=n, parent=head.sha256 if head else None, entries=tuple(entries)).model_dump_json().encode()
         new = Head(number=n, sha256=hashlib.sha256(body).hexdigest())
-        await self._blobs.put(node_key(self._scope, new.sha256), body, sha256=new.sha256)
+        await self._blobs.put(record_key(self._scope, new.sha256), body, sha256=new.sha256)
         return new
 
     async def entries(self, head: Head) -> list[PipelineEntry]:
@@ -59,7 +59,7 @@ class Record:
         return [entry for entries in reversed(found) for entry in entries]
 
     async def _node(self, head: Head) -> RecordNode:
-        body = await self._blobs.get(node_key(self._scope, head.sha256))
+        body = await self._blobs.get(record_key(self._scope, head.sha256))
         named = f"node {head.number} ({head.sha256[:12]}) of a pipeline's record"
         if hashlib.sha256(body).hexdigest() != head.sha256:
             raise BlobCorrupt(f"{named} was altered; restore it from a backup")
@@ -94,3 +94,8 @@ class Record:
 def pipeline_manifest_key(scope: str, run_id: str) -> str:
     """Return where the manifest of a closed run of a pipeline is."""
     return f"{scope_prefix(scope)}/pipelines/{run_id}.json"
+
+
+def record_key(scope: str, sha256: str) -> str:
+    """Return where a node of a pipeline's record is."""
+    return f"{scope_prefix(scope)}/records/{sha256}"

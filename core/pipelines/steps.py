@@ -70,14 +70,14 @@ def next_steps(plan: Plan, spec: RunSpec, state: PipelineState, now: datetime) -
         if isinstance(do, Record | Finish):
             return (*found, do) if not found else tuple(found)
         found.append(do)
-    return tuple(found) or (Wait(until=_until(state)),)
+    return tuple(found) or (Wait(until=wakes_at(state)),)
 
 
 def _waiting_calls(state: PipelineState) -> RunState:
     return RunState(open_calls=state.pending)
 
 
-def _until(state: PipelineState) -> datetime | None:
+def wakes_at(state: PipelineState) -> datetime | None:
     """Return when time alone changes something."""
     again = [run.retry_at for run in state.runs.values() if run.retry_at is not None]
     return min((at for at in (wake_at(_waiting_calls(state)), *again) if at is not None), default=None)

@@ -60,7 +60,9 @@ async def test_a_run_is_started_decided_and_watched_to_its_end(typed: Starter, t
     async for line in watching.stdout:
         if b'"approval"' in line:
             break
-    approved = await typed("pipeline", "approve", run, "ok", "--by", "Ann", "--reason", "fine")
+    inbox = await typed("inbox", "--json")
+    assert (run, "ok") in [(each["run"], each["call"]["id"]) for each in inbox.json()["waiting"] if each["call"]]
+    approved = await typed("approve", run, "ok", "--by", "Ann", "--reason", "fine")
     assert (approved.code, approved.out) == (0, "approved ok\n")
     await watching.communicate()
     assert (watching.returncode, lines(book)) == (0, ["a", "c"])

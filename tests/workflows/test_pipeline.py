@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from temporalio.client import WorkflowFailureError, WorkflowUpdateFailedError
+from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from core.asking import Asking
@@ -15,6 +15,7 @@ from core.pipelines.record import Record
 from core.pipelines.runs import PipelineResult, Reuse
 from tests.piping import AGENT, entries, lines, pipeline_of, put, result, start, state, statuses, until
 from tests.running import FakeModel, Running, calls, says
+from tests.waiting import wait_until
 
 GATE = {"id": "ok", "kind": "gate", "ask": "Go on?"}
 
@@ -257,3 +258,39 @@ async def test_what_an_agent_waits_for_is_shown_and_decided_at_the_pipeline(runn
     ended = await result(handle)
     assert ended.outcome == "completed"
     assert not (await state(handle)).pending
+
+
+async def test_a_failure_stops_the_agents_that_still_run(running: Running, model: FakeModel, tmp_path: Path) -> None:
+    """They are stopped, not left behind; then the run ends, and what was done is undone."""
+    model.replies = [calls(("echo", '{"text": "x"}'))]
+    book = tmp_path / "book"
+    (tmp_path / "b.fails").touch()
+    agent = {"id": "a", "kind": "agent", "agent": "worker", "task": "Work."}
+    both = {"id": "all", "kind": "parallel", "steps": [agent, {**GATE, "needs": []}, put("b", book, needs=["ok"])]}
+    asks = AGENT.model_copy(update={"approval": {"echo": Asking(mode="ask")}})
+    pipeline = pipeline_of(put("first", book, undone=True), both, on_failure="compensate")
+    handle = await start(running, pipeline, agent=asks)
+    await until(handle, lambda view: len(view.pending) == 2, "the agent and the gate wait")
+    await handle.signal("approve", {"id": "ok", "by": "ann"})
+    with pytest.raises(WorkflowFailureError) as caught:
+        await result(handle)
+    assert "b failed: b can't be written" in str(caught.value.cause)
+    assert lines(book) == ["first", "undo first"]
+    assert (
+        await running.client.get_workflow_handle(f"{handle.id}.a").describe()
+    ).status == WorkflowExecutionStatus.CANCELED
+
+
+async def test_a_cancel_waits_for_what_runs_before_it_undoes(running: Running, tmp_path: Path) -> None:
+    """A tool that is stopped in its middle may have done a part: its undo runs, too, and last of all begins."""
+    book, never = tmp_path / "book", tmp_path / "never"
+    waits = {"id": "w", "kind": "tool", "tool": "wait_for_file", "arguments": {"path": str(never), "starts": str(book)}}
+    undo = {"tool": "put_line", "arguments": {"book": str(book), "line": "undo w"}}
+    pipeline = pipeline_of(put("a", book, undone=True), {**waits, "undo": undo}, on_cancel="compensate")
+    handle = await start(running, pipeline)
+    await wait_until(lambda: len(lines(book)) == 2, description="the tool has started")
+    await handle.cancel()
+    with pytest.raises(WorkflowFailureError):
+        await result(handle)
+    assert lines(book)[2:] == ["undo w", "undo a"]
+    assert statuses(await state(handle)) == {"a": "undone", "w": "undone"}
