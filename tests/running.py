@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 from temporalio.client import Client, WorkflowHandle, WorkflowHistory
@@ -84,6 +85,7 @@ class Running:
         model: str | None = None,
         models: Sequence[str] = (),
         on_failure: OnFailure = "pause",
+        output: dict[str, Any] | None = None,
         context: Context | None = None,
         events_per_generation: int = EVENTS_PER_GENERATION,
         execution_timeout: timedelta = timedelta(minutes=10),
@@ -96,6 +98,7 @@ class Running:
             model=models[0] if models else None,
             fallbacks=tuple(models[1:]),
             on_failure=on_failure,
+            output=output,
             tools=tuple(tools),
             approval={name: Asking.model_validate(asking) for name, asking in (approval or {}).items()},
             secrets=secrets or {},
