@@ -76,9 +76,9 @@ def _told(watch: Watch) -> Failure | None:
     if not error:
         return None
     said = error if isinstance(error, dict) else {"message": str(error)}
-    code = said.get("code") or said.get("type")
-    status = int(code) if str(code).isdigit() and 400 <= int(code) < 600 else None
-    return Failure("", "", str(said.get("message") or error), status, None if code is None else str(code))
+    code = str(said.get("code") or said.get("type") or "")
+    status = int(code) if re.fullmatch(r"[45]\d\d", code) else None
+    return Failure("", "", str(said.get("message") or error), status, code or None)
 
 
 def near_names(provider: str, model: str) -> tuple[str, ...]:

@@ -56,6 +56,7 @@ async def test_a_run_has_the_same_journal_whatever_provider_answers(
         ):
             result = await running.result(await running.start(tools=["echo"], model=dialect.model))
             assert (result.outcome, result.text.text) == ("completed", "It rains."), name
+            assert result.head is not None
             journals[name] = neutral(await running.storage().journal(result.scope).entries(result.head))
     first = journals["anthropic"]
     assert [entry["kind"] for entry in first] == ["replied", "tool_finished", "replied"]
