@@ -1,7 +1,8 @@
 """An agent as its file says, and as it is pinned when a run starts."""
 
 import re
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
@@ -9,6 +10,7 @@ from core.asking import Asking
 from core.content import Content
 from core.frozen import Frozen
 from core.redaction import SECRET_NAME
+from core.roles import ROLES, expanded
 
 REFERENCE = "secret:"
 """What stands before the name of a secret."""
@@ -82,11 +84,20 @@ class AgentHeader(Frozen):
     tools: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     """Agents to which it may hand tasks, by the tool `delegate`."""
+    roles: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, max_length=ROLES, exclude_if=lambda value: not value
+    )
+    """Groups of people, by name: where a policy names one, these people are meant."""
     approval: dict[str, Asking] = Field(default_factory=dict)
     limits: Limits = Limits()
     context: Context = Context()
     secrets: dict[str, str] = Field(default_factory=dict)
     """Which secret (`secret:NAME`) its tools get under the name that they know; unnamed: the one of that name."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _roles_are_written_out(cls, fields: Any) -> Any:
+        return expanded(fields) if isinstance(fields, Mapping) else fields
 
     @field_validator("secrets", mode="before")
     @classmethod
