@@ -93,6 +93,7 @@ class PipelineActivities:
             pipeline=pipeline,
             inputs=content,
             agents=start.agents,
+            model=start.model,
             by=start.by,
             tools=tools.spec.model_copy(update={"events_per_generation": start.events_per_generation}),
             reads=reads_of(pipeline),

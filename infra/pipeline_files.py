@@ -30,7 +30,7 @@ from core.pipelines.file import (
 from core.pipelines.plan import Fault, Plan, faults, path_of
 from core.pipelines.selections import Reads, reads, type_of
 from core.wording import fault
-from infra.agent_files import load_agent
+from infra.agent_files import load_agent, load_team
 from infra.yaml_lines import Lined, read_yaml
 
 FILE_BYTES = 256 * 1024
@@ -84,7 +84,7 @@ def read_pipeline(path: Path) -> PipelineFile:
 
 
 def agents_of(pipeline: PipelineFile, path: Path, folder: Path) -> dict[str, AgentFile]:
-    """Load the agents that a pipeline names.
+    """Load the agents that a pipeline names, and those that they may hand tasks to.
 
     Raises:
         InputError: there is no such agent, or its file is wrong.
@@ -93,7 +93,8 @@ def agents_of(pipeline: PipelineFile, path: Path, folder: Path) -> dict[str, Age
     for name, place in Plan(pipeline).places.items():
         if isinstance(place.step, AgentStep) and place.step.agent not in found:
             try:
-                found[place.step.agent] = load_agent(place.step.agent, folder)
+                agent = load_agent(place.step.agent, folder)
+                found |= {each.name: each for each in (agent, *load_team(agent, folder))}
             except InputError as error:
                 line = read_yaml(_text(path), str(path)).line_of((*path_of(pipeline, name), "agent"))
                 raise InputError(f"{path}:{line}: step {name}: {error}") from None

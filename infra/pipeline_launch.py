@@ -116,14 +116,10 @@ async def launch_pipeline(
         start = PipelineInput(
             pipeline=order.pipeline,
             inputs=await _stored_inputs(artifacts, order),
-            agents={name: await _pinned(artifacts, agent, order.model) for name, agent in order.agents.items()},
+            agents={name: await pinned(artifacts, agent) for name, agent in order.agents.items()},
+            model=order.model,
         )
     return await start_pipeline(runs, settings, order.id, start, order.inputs)
-
-
-async def _pinned(artifacts: Artifacts, agent: AgentFile, model: str | None) -> Any:
-    kept = await pinned(artifacts, agent)
-    return kept if model is None else kept.model_copy(update={"model": model})
 
 
 async def _stored_inputs(artifacts: Artifacts, order: PipelineOrder) -> Any:
@@ -193,7 +189,8 @@ def rerun_input(origin: ContinuedPipeline, step: str, pipeline: PipelineFile | N
     anew = _with_inner(plan, plan.after(step))
     kept = {key: run for key, run in state.runs.items() if step_of(key) in plan.places and step_of(key) not in anew}
     for key, run in kept.items():
-        if not run.ended or run.undo or run.status not in {"done", "skipped"}:
+        fine = run.status in {"done", "skipped"} or plan.on_failure(key) == "continue"
+        if not run.ended or run.undo or (not fine and not plan.places[step_of(key)].group):
             raise InputError(f"{key} comes before {step} and is {run.shown}: rerun from {step_of(key)}")
     if missing := [name for name in plan.members[""] if name not in anew and name not in kept]:
         raise InputError(f"{missing[0]} comes before {step} and did not run: rerun from {missing[0]}")
@@ -201,6 +198,7 @@ def rerun_input(origin: ContinuedPipeline, step: str, pipeline: PipelineFile | N
         pipeline=pipeline or spec.pipeline,
         inputs=spec.inputs if spec.inputs.artifact else inline(spec.inputs.text or "{}"),
         agents=spec.agents,
+        model=spec.model,
         reuse=Reuse(origin=spec.run, step=step, runs=kept),
     )
 

@@ -35,6 +35,9 @@ class PipelineInput(Frozen):
     inputs: Content
     """A JSON object."""
     agents: dict[str, PinnedAgent] = Field(default_factory=dict)
+    """Those of its steps, and those that they may hand tasks to."""
+    model: str | None = None
+    """For all agents whose step names none, instead of their own."""
     by: str = ""
     heartbeat_timeout: timedelta = Field(default=timedelta(seconds=10), gt=timedelta(0), le=timedelta(hours=1))
     events_per_generation: int = Field(default=EVENTS_PER_GENERATION, ge=50, le=20_000)
@@ -49,12 +52,24 @@ class PipelineSpec(Frozen):
     pipeline: PipelineFile
     inputs: Content
     agents: dict[str, PinnedAgent] = Field(default_factory=dict)
+    model: str | None = None
     by: str = ""
     tools: RunSpec
     """As of a run of an agent that has all the tools: by what policy they run."""
     reads: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Which steps a step selects from; under `ID-undo` those of its undo."""
     rerun_from: str = ""
+
+    def team(self, name: str) -> dict[str, PinnedAgent]:
+        """Return the agents that this one may hand tasks to, and those that they may."""
+        found: dict[str, PinnedAgent] = {}
+        todo = list(self.agents[name].agents)
+        while todo:
+            other = todo.pop()
+            if other not in found and other in self.agents:
+                found[other] = self.agents[other]
+                todo += self.agents[other].agents
+        return found
 
 
 class OpenPipelineInput(Frozen):
