@@ -135,6 +135,8 @@ async def _ask(
     """Stream the answer, or read it at once when the server gives it so."""
     messages, parameters = to_provider(request), to_parameters(request)
     settings = ModelSettings(max_tokens=request.max_output_tokens)
+    if connection.access.prompt_cache:
+        settings["cache"] = True
     try:
         async with model_request_stream(
             model, messages, model_settings=settings, model_request_parameters=parameters
