@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from core.acts import ACT_NAMES
     from core.below import gone, heard, told, waits
     from core.content import one_line
-    from core.entries import Forwarded, Refused
+    from core.entries import Entry, Forwarded, Refused
     from core.pending import WaitingRun
     from core.runs import RunSpec
     from workflows.held import HeldState
@@ -35,7 +35,7 @@ def listen(held: HeldState, raw: RawValue | None) -> Refused | None:
     return None
 
 
-def hear(held: HeldState, inbox: Inbox, name: str, sent: Sequence[RawValue]) -> None:
+def hear(held: HeldState, inbox: Inbox[Entry], name: str, sent: Sequence[RawValue]) -> None:
     """Take a signal that is no act: what a run below tells, or one that nobody knows."""
     unread = listen(held, sent[0] if sent else None) if name == WAITS_BELOW else None
     if name != WAITS_BELOW:

@@ -204,8 +204,9 @@ class Pipeline:
             return
         self._run.signals += 1
         why = f"there is no such signal; known: {', '.join(PIPELINE_ACTS)}"
-        self._run.apply(Refused(at=workflow.now(), act=one_line(name, 60), why=why))
+        refused = Refused(at=workflow.now(), act=one_line(name, 60), why=why)
+        self._run.inbox.put(lambda: refused)
 
     def _act(self, name: ActName, act: RawValue) -> None:
         self._run.signals += 1
-        self._run.apply(taken_by(self._run, name, act))
+        self._run.inbox.put(lambda: taken_by(self._run, name, act))

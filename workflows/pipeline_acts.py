@@ -34,6 +34,8 @@ def check(run: PipelineRun, name: ActName, act: RawValue) -> None:
     """
     if run.leaving:
         raise ApplicationError("the run goes on in a new Temporal run right now; send it again", type="SendAgain")
+    if run.inbox:
+        raise ApplicationError(f"{len(run.inbox)} signals are to be read first; send it again", type="SendAgain")
     taken = taken_by(run, name, act)
     if isinstance(taken, Refused):
         raise ApplicationError(f"cannot {name}: {taken.why}", type=REFUSED)

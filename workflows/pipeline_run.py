@@ -33,6 +33,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from core.pipelines.state import PipelineState
     from workflows import pipeline_dispatch
+    from workflows.inbox import Inbox
     from workflows.pipeline_work import PHASE, Work
 
 SIGNALS_PER_GENERATION = 2000
@@ -54,6 +55,7 @@ class PipelineRun:
         self.signals = 0
         self.updates = 0
         self.leaving = False
+        self.inbox: Inbox[PipelineEntry] = Inbox(self)
         self._accepted_at = 0
         self._passing: list[asyncio.Task[None]] = []
         self._generation = before.generation if before else 1
@@ -190,7 +192,10 @@ class PipelineRun:
 
     async def _continue(self, spec: PipelineSpec) -> None:
         """Write the tail, and hand all that the workflow knows to a new Temporal run."""
-        while self.state.tail:
+        while self.state.tail or self.inbox:
+            if not self.state.tail:
+                await workflow.wait_condition(lambda: bool(self.state.tail) or not self.inbox)
+                continue
             if not await self._commit(spec):
                 return
         await workflow.wait_condition(workflow.all_handlers_finished)
@@ -226,7 +231,7 @@ class PipelineRun:
                 continue
             result = closed
             self.become(fold.committed(self.state, closed.head, len(tail), {}))
-            if not self.state.tail:
+            if not self.state.tail and not self.inbox:
                 break
         return result
 

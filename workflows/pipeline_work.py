@@ -17,7 +17,7 @@ with workflow.unsafe.imports_passed_through():
     from core.pipelines.entries import PipelineEntry
     from core.pipelines.file import AgentStep, ToolStep
     from core.pipelines.plan import Plan
-    from core.pipelines.runs import PipelineSpec
+    from core.pipelines.runs import PipelineSpec, Selected, SelectInput
     from core.pipelines.state import AGENT, PipelineState, StepState
     from core.runs import Above, AgentInput, RunResult
     from core.settlement import verified
@@ -26,6 +26,8 @@ with workflow.unsafe.imports_passed_through():
 
 NAME = SearchAttributeKey.for_keyword("AgentName")
 PHASE = SearchAttributeKey.for_keyword("AgentPhase")
+LARGE_BYTES = 32 * 1024
+MOST_BYTES = 1024 * 1024
 TIMED_OUT = "it did not end within {seconds:g} seconds, and was stopped"
 
 
@@ -52,6 +54,7 @@ class Work:
         self._plan = plan
         self._spec = spec
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._alone = asyncio.Lock()
 
     def __bool__(self) -> bool:
         """Say whether anything is under way."""
@@ -99,13 +102,23 @@ class Work:
 
     async def _prepare(self, key: str, *, undo: bool) -> None:
         question = given.question(self._plan, self._spec, self._held.state, key, undo=undo)
-        found = await pipeline_dispatch.select(question, self._spec.tools.heartbeat_timeout)
+        found = await self._selected(question)
         del self._tasks[key]
         if isinstance(found, Failure):
             self._held.become(fold.unprepared(self._held.state, key, undo=undo))
             self._held.pause(found)
         else:
             self._held.apply(given.prepared(self._plan, key, found, workflow.now(), undo=undo))
+
+    async def _selected(self, question: SelectInput) -> Selected | Failure:
+        """Find out what a step is given; what is long to send goes alone, so that no workflow task sends too much."""
+        size_bytes = len(question.model_dump_json())
+        if size_bytes > MOST_BYTES:
+            return Selected(problem="it selects from more runs of steps than can be sent; select from fewer")
+        if size_bytes <= LARGE_BYTES:
+            return await pipeline_dispatch.select(question, self._spec.tools.heartbeat_timeout)
+        async with self._alone:
+            return await pipeline_dispatch.select(question, self._spec.tools.heartbeat_timeout)
 
     async def _tool(self, key: str) -> None:
         run = self._held.state.runs[key]

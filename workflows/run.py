@@ -67,7 +67,7 @@ class Run(HeldState):
         self._accepted_at = 0
         self._generation = before.generation if before else 1
         self._calls = Calls(self)
-        self.inbox = Inbox(self)
+        self.inbox: Inbox[Entry] = Inbox(self)
         self._below = Below(self, anew=before is not None)
 
     async def open(self, start: AgentInput | Continued | ApplicationError | BlobCorrupt) -> RunSpec:

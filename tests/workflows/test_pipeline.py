@@ -1,10 +1,11 @@
 """Pipelines on real servers: data flows by selection, people decide, failures are taken back."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
-from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError, WorkflowUpdateFailedError
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from core.asking import Asking
@@ -13,8 +14,11 @@ from core.content import inline
 from core.pipelines.entries import Prepared
 from core.pipelines.record import Record
 from core.pipelines.runs import PipelineResult, Reuse
+from core.ports import BlobStore
+from infra.settings import Settings
+from tests.fakes import BrokenBlobStore
 from tests.piping import AGENT, entries, lines, pipeline_of, put, result, start, state, statuses, until
-from tests.running import FakeModel, Running, calls, says
+from tests.running import FakeModel, Running, calls, says, worker_for
 from tests.waiting import wait_until
 
 GATE = {"id": "ok", "kind": "gate", "ask": "Go on?"}
@@ -294,3 +298,37 @@ async def test_a_cancel_waits_for_what_runs_before_it_undoes(running: Running, t
         await result(handle)
     assert lines(book)[2:] == ["undo w", "undo a"]
     assert statuses(await state(handle)) == {"a": "undone", "w": "undone"}
+
+
+async def test_a_store_that_refuses_pauses_the_run_and_nothing_is_lost(
+    client: Client, tested: Settings, blobs: BlobStore, tmp_path: Path
+) -> None:
+    """At its opening, and when its end is written."""
+    broken, book = BrokenBlobStore(blobs), tmp_path / "book"
+    broken.fail("put", "refused")
+    async with worker_for(client, tested, broken, FakeModel([])) as running:
+        handle = await start(running, pipeline_of(put("a", book), GATE))
+        paused = await until(handle, lambda view: view.phase == "paused", "it is paused")
+        assert "a test has made the store refuse" in paused.paused
+        broken.heal()
+        await handle.signal("resume", {"by": "ann"})
+        await until(handle, lambda view: view.phase == "awaiting_approval", "the gate is asked")
+        broken.fail("put", "refused")
+        await handle.signal("approve", {"by": "ann"})
+        await until(handle, lambda view: bool(view.paused), "its end can't be written")
+        broken.heal()
+        await handle.signal("resume", {"by": "ann"})
+        assert (await result(handle)).outcome == "completed"
+        assert [entry.kind for entry in await entries(running, await state(handle))][-1] in {"finalized", "resumed"}
+    assert lines(book) == ["a"]
+
+
+async def test_many_signals_at_once_are_all_taken(running: Running, tmp_path: Path) -> None:
+    """Each refusal is told; the one that counts is not lost among them."""
+    handle = await start(running, pipeline_of(GATE, put("a", tmp_path / "book")))
+    await until(handle, lambda view: view.phase == "awaiting_approval", "the gate is asked")
+    await asyncio.gather(*(handle.signal("approve", {"id": f"x{number}"}) for number in range(300)))
+    await handle.signal("approve", {"id": "ok", "by": "ann"})
+    assert (await result(handle)).outcome == "completed"
+    record = await entries(running, await state(handle))
+    assert sum(entry.kind == "refused" for entry in record) == 300
