@@ -97,7 +97,10 @@ async def test_what_is_carried_into_a_new_temporal_run_is_small(
     note = ("note", f'{{"path": "{tmp_path}/notes", "text": "{"x" * 3000}"}}')
     model = FakeModel([reports, calls(*([note] * 10)), says("Done.")])
     async with worker_for(client, tested, blobs, model) as running:
-        handle = await running.start(tools=["report", "note"], approval={"note": "ask"}, events_per_generation=50)
+        at_once = Limits(parallel_calls=50)  # so that no moment of a turn of 50 calls is carried, which is more
+        handle = await running.start(
+            tools=["report", "note"], approval={"note": "ask"}, limits=at_once, events_per_generation=50
+        )
         await running.until(handle, lambda state: len(state.pending) == 10, "all ten wait")
         before = len(await histories(handle))
         for number in count():
