@@ -29,6 +29,7 @@ from infra.options import (
     RunArgument,
     RunIdOption,
 )
+from infra.pipeline_commands import pipeline
 from infra.process import finish, leave, run_command
 from infra.reading_commands import reading
 from infra.selection import Phase
@@ -129,6 +130,7 @@ def config(*, as_json: JsonOption = False) -> int:
 app.add_typer(deciding)
 app.add_typer(reading)
 app.add_typer(keys)
+app.add_typer(pipeline, name="pipeline")
 
 
 def main(arguments: Sequence[str]) -> int:

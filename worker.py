@@ -25,9 +25,11 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from activities.compaction import CompactionActivities
+from activities.delegation import DelegationActivities
 from activities.edits import EditActivities
 from activities.journal import JournalActivities
 from activities.model import ModelActivities
+from activities.pipelines import PipelineActivities
 from activities.printing import route_prints
 from activities.tool_call import ToolCalls
 from activities.toolbox import Toolbox
@@ -48,6 +50,7 @@ from infra.streams import StreamLimits
 from infra.temporal import connect
 from infra.workflow_runner import CarefulWorkflowRunner
 from workflows.agent import Agent
+from workflows.pipeline import Pipeline
 
 log = structlog.get_logger(__name__)
 
@@ -66,18 +69,24 @@ def build_worker(client: Client, settings: Settings, blobs: BlobStore, model: Ch
     journal = JournalActivities(storage, toolbox, default_model(settings), schemas)
     asking = ModelActivities(storage, toolbox, model, schemas)
     compaction = CompactionActivities(storage, model)
+    pipelines = PipelineActivities(storage, toolbox, journal)
     calls = _tool_calls(settings, toolbox, storage)
     return Worker(
         client,
         task_queue=settings.task_queue,
-        workflows=[Agent],
+        workflows=[Agent, Pipeline],
         activities=[
             journal.open_run,
             journal.commit,
             journal.close_run,
             asking.ask_model,
             compaction.compact,
+            pipelines.open_pipeline,
+            pipelines.select_for_step,
+            pipelines.write_record,
+            pipelines.close_pipeline,
             EditActivities(storage, toolbox).check_arguments,
+            DelegationActivities(storage, toolbox).prepare_child,
             *calls.activities(),
             *calls.verifying(),
         ],

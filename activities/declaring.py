@@ -19,7 +19,9 @@ from core.tools import Effect, Server, ToolPolicy
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
-RESERVED = frozenset({"open_run", "ask_model", "commit", "compact", "close_run"})
+_OF_RUNS = ("open_run", "ask_model", "commit", "compact", "close_run", "check_arguments", "prepare_child")
+_OF_PIPELINES = ("open_pipeline", "select_for_step", "write_record", "close_pipeline")
+RESERVED = frozenset({*_OF_RUNS, *_OF_PIPELINES})
 """Activities of every run, which a tool's activity must not take the place of."""
 
 _NAME = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_]{0,63}$")

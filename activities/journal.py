@@ -11,8 +11,9 @@ from temporalio import activity
 from activities.boundary import bordered
 from activities.rules import check_rule
 from activities.toolbox import Toolbox
-from core.agents import PinnedAgent
+from core.agents import DELEGATE, PinnedAgent
 from core.artifacts import Artifacts
+from core.chat import ToolSchema
 from core.content import Content, cut, one_line
 from core.entries import Entry, Forked, Messaged, RunRef, Started
 from core.errors import InputError
@@ -92,6 +93,7 @@ class JournalActivities:
             events_per_generation=start.events_per_generation,
             search_attributes=start.search_attributes,
             above=start.above,
+            override=start.model,
         )
         return Opened(spec=spec, state=state.model_copy(update={"head": head, "started_at": opening.started_at}))
 
@@ -108,6 +110,7 @@ class JournalActivities:
             task=start.task,
             attachments=start.attachments,
             by=start.by,
+            team=start.team,
         )
         return started, await self._storage.journal(run.scope).append(None, [started]), RunState()
 
@@ -131,6 +134,7 @@ class JournalActivities:
             task=origin.task,
             attachments=(*origin.attachments, *start.attachments),
             by=start.by,
+            team=start.team or (origin.team if same_agent else {}),
             origin=fork.run,
             origin_turn=fork.turn,
         )
@@ -199,11 +203,22 @@ class JournalActivities:
             check_rule(name, asking)
         return tuple(
             PinnedTool(
-                definition=self._toolbox.schema(name),
+                definition=_for_team(self._toolbox.schema(name), start),
                 policy=self._toolbox.policy(name, start.agent.approval.get(name)),
             )
             for name in start.agent.tools
         )
+
+
+def _for_team(schema: ToolSchema, start: AgentInput) -> ToolSchema:
+    """Return a tool as the model sees it: of `delegate`, with the agents that there are for this one."""
+    if schema.name != DELEGATE:
+        return schema
+    strangers = [name for name in start.agent.agents if name not in start.team]
+    if strangers:
+        raise InputError(f"agent {start.agent.name}: agents names {', '.join(strangers)}, not given with it; add team")
+    known = "\n".join(f"- {name}: {start.team[name].description}" for name in start.agent.agents)
+    return schema.model_copy(update={"description": f"{schema.description}\n\nAgents that there are:\n{known}"})
 
 
 def _several(agent: PinnedAgent, model: str) -> tuple[str, ...]:

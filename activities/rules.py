@@ -5,6 +5,7 @@ A short rule can double its data again and again all the same: it may take so mu
 neither.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,9 +21,20 @@ from core.errors import InputError
 
 EFFORT = 5_000_000
 """Most values that a rule may look at or make, a value again and again counted each time: less than a few seconds."""
+JOINED = 2
+"""A text, and those that it is put between."""
 TEXT_CHARACTERS = 8
 """So many characters of a text count as one value."""
-_UNANSWERED = (JMESPathError, ValueError, RecursionError, ArithmeticError, TypeError, MemoryError)
+_UNANSWERED = (
+    JMESPathError,
+    ValueError,
+    RecursionError,
+    ArithmeticError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    MemoryError,
+)
 
 
 class TooMuchEffort(ValueError):
@@ -41,14 +53,21 @@ class _Effort:
 
         Raises:
             TooMuchEffort: that was too much.
+            ValueError: a number in it is none (NaN): no comparison with it says anything.
         """
-        self._left -= self._size(value)
+        self.take(self._size(value))
+
+    def take(self, steps: int) -> None:
+        """Take so many steps; raises `TooMuchEffort` when they are too many."""
+        self._left -= steps
         if self._left < 0:
             raise TooMuchEffort(f"the rule takes more than {EFFORT:,} steps")
 
     def _size(self, value: object) -> int:
         if isinstance(value, str):
             return 1 + len(value) // TEXT_CHARACTERS
+        if isinstance(value, float) and math.isnan(value):
+            raise ValueError("what is not a number is neither more nor less than anything")
         if not isinstance(value, list | dict):
             return 1
         known = self._sizes.get(id(value))
@@ -82,6 +101,10 @@ class _BoundedFunctions(Functions):
     def call_function(self, function_name: str, resolved_args: Any) -> Any:
         for value in resolved_args:
             self._effort.spend(value)
+        if function_name == "join" and len(resolved_args) == JOINED:  # of all functions, it alone makes much of little
+            between, parts = resolved_args
+            if isinstance(between, str) and isinstance(parts, list):
+                self._effort.take(len(between) * len(parts) // TEXT_CHARACTERS)
         return super().call_function(function_name, resolved_args)
 
 
@@ -113,10 +136,21 @@ def verdict(asking: Asking | None, arguments: Mapping[str, object] | None) -> Ru
     if arguments is None:
         return "unknown"
     try:
-        parsed = jmespath.compile(asking.when).parsed
-        found = _Bounded().visit(parsed, to_jsonable_python(arguments))
-    except _UNANSWERED:
+        found = evaluated(asking.when, to_jsonable_python(arguments))
+    except InputError:
         return "unknown"
     if found is True:
         return "holds"
     return "not" if found is False else "unknown"
+
+
+def evaluated(expression: str, data: object) -> Any:
+    """Return what an expression finds in data as JSON has it, within its effort; None is nothing.
+
+    Raises:
+        InputError: it is no JMESPath, does not fit the data, or takes too much.
+    """
+    try:
+        return _Bounded().visit(jmespath.compile(expression).parsed, data)
+    except _UNANSWERED as error:
+        raise InputError(f"{expression!r} can't be evaluated: {one_line(str(error), 300)}") from error

@@ -1,6 +1,7 @@
 """An agent as its file says, and as it is pinned when a run starts."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -9,11 +10,16 @@ from core.asking import Asking
 from core.content import Content
 from core.frozen import Frozen
 from core.redaction import SECRET_NAME
+from core.roles import ROLES, expanded
 
 REFERENCE = "secret:"
 """What stands before the name of a secret."""
 _REFERENCE = re.compile(REFERENCE + SECRET_NAME.pattern)
 _CURE = f"write LOCAL_NAME: {REFERENCE}NAME, and give its value to the workers: a secret is never written here"
+
+
+DELEGATE = "delegate"
+"""The tool by which an agent hands a task to another one."""
 
 
 class Limits(Frozen):
@@ -31,6 +37,10 @@ class Limits(Frozen):
     """So many equal calls with equal results, and the model is told; at twice as many the run pauses."""
     failures: int | None = Field(default=3, ge=2)
     """So many failures of a tool in a row, and the model is told to stop using it."""
+    depth: int = Field(default=3, ge=0, le=10)
+    """So many levels of sub-agents there may be below this agent."""
+    delegations: int = Field(default=50, ge=0, le=1000)
+    """So many sub-agents a run may start, one after the other or at once."""
 
 
 OnFailure = Literal["pause", "fail"]
@@ -74,11 +84,22 @@ class AgentHeader(Frozen):
     on_failure: OnFailure = Field(default="pause", exclude_if=lambda value: value == "pause")
     """What a run does whose model fails for good or makes no sense: it waits for a person, or ends."""
     tools: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    """Agents to which it may hand tasks, by the tool `delegate`."""
+    roles: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, max_length=ROLES, exclude_if=lambda value: not value
+    )
+    """Groups of people, by name: where a policy names one, these people are meant."""
     approval: dict[str, Asking] = Field(default_factory=dict)
     limits: Limits = Limits()
     context: Context = Context()
     secrets: dict[str, str] = Field(default_factory=dict)
     """Which secret (`secret:NAME`) its tools get under the name that they know; unnamed: the one of that name."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _roles_are_written_out(cls, fields: Any) -> Any:
+        return expanded(fields) if isinstance(fields, Mapping) else fields
 
     @field_validator("secrets", mode="before")
     @classmethod
@@ -126,6 +147,14 @@ class AgentHeader(Frozen):
         if twice:
             raise ValueError(f"named twice: {', '.join(twice)}")
         return tools
+
+    @model_validator(mode="after")
+    def _agents_are_delegated_to(self) -> "AgentHeader":
+        if self.agents and DELEGATE not in self.tools:
+            raise ValueError(f"agents says to whom it may hand tasks: add {DELEGATE} to tools, or leave agents out")
+        if DELEGATE in self.tools and not self.agents:
+            raise ValueError(f"tools has {DELEGATE}: say in agents to whom it may hand tasks, such as [researcher]")
+        return self
 
     @model_validator(mode="after")
     def _approval_is_about_own_tools(self) -> "AgentHeader":

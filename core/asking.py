@@ -18,6 +18,7 @@ from pydantic import Field, model_validator
 
 from core.frozen import Sparse
 from core.public_keys import read_key
+from core.roles import PEOPLE
 
 Approval = Literal["auto", "ask", "deny"]
 RuleVerdict = Literal["holds", "not", "unknown"]
@@ -38,8 +39,8 @@ class Asking(Sparse):
     """Whether a person is asked, whatever else holds, once the run has read what strangers wrote."""
     above_usd: float | None = Field(default=None, ge=0)
     """Whether a person is asked once the run has cost more than this; a cost that is not known counts as more."""
-    approvers: tuple[str, ...] = ()
-    """Who may decide, by name; empty: anybody."""
+    approvers: tuple[str, ...] = Field(default=(), max_length=PEOPLE)
+    """Who may decide, by name; empty: anybody. In an agent's file also by role."""
     keys: dict[str, str] = Field(default_factory=dict, max_length=50)
     """Public keys of approvers, by name: then only what they signed counts. `approvers` left out: whoever has one."""
     needed: int = Field(default=1, ge=1, le=20)
@@ -49,7 +50,7 @@ class Asking(Sparse):
     expires: timedelta | None = Field(default=None, gt=timedelta(0))
     """How long a request waits; None: for ever. It is never approved by waiting."""
     at_deadline: Deadline = "reject"
-    escalate_to: tuple[str, ...] = ()
+    escalate_to: tuple[str, ...] = Field(default=(), max_length=PEOPLE)
     """Who may decide after the deadline, within as long again; then the call is rejected."""
     remind: timedelta | None = Field(default=None, gt=timedelta(0))
     """How often a request that waits is shown again."""

@@ -16,6 +16,7 @@ from core.entries import (
     Closed,
     Compacted,
     Decided,
+    Delegated,
     Edited,
     Entry,
     Expired,
@@ -155,8 +156,9 @@ def who(entry: Entry) -> str:
             | Unsettled()
             | Refused()
             | Told()
-            | Switched()
             | Closed()
+            | Delegated()
+            | Switched()
         ):
             return RULES
 

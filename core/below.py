@@ -9,7 +9,7 @@ from datetime import datetime
 
 from core.acts import Act, ActName
 from core.content import Content, fits_inline, one_line
-from core.entries import Forwarded, Refused
+from core.entries import Entry, Forwarded, Paused, Refused, Resumed
 from core.pending import PendingCall, WaitingRun
 from core.runs import RunSpec
 from core.state import RunState
@@ -58,6 +58,11 @@ def heard(state: RunState, run: WaitingRun) -> RunState:
     return state.model_copy(update={"below": (*others, run)[-RUNS_BELOW:]})
 
 
+def gone(state: RunState, workflow_id: str) -> RunState:
+    """Return the state in which a run below waits for nothing: it has ended, or can't be reached."""
+    return state.model_copy(update={"below": tuple(run for run in state.below if run.run.workflow_id != workflow_id)})
+
+
 def forwarded(state: RunState, name: ActName, act: Act, raw: bytes, now: datetime) -> Forwarded | Refused:
     """Return the act as it is passed on, or why it can't be. The id is one with a / in it."""
     run = next((each for each in state.below if act.id.startswith(f"{each.run.workflow_id}/")), None)
@@ -76,6 +81,21 @@ def forwarded(state: RunState, name: ActName, act: Act, raw: bytes, now: datetim
         return _refused(state, name, why, now)
     to = run.run.workflow_id
     return Forwarded(at=now, turn=state.turn, act=name, to=to, target=target, by=act.by, said=Content(text=said))
+
+
+def passed_on(state: RunState, entry: Entry) -> tuple[Forwarded, ...]:
+    """Return what the runs right below get of an entry: an act that is for one; a pause, or its end, for all."""
+    if isinstance(entry, Forwarded):
+        return (entry,)
+    if not (isinstance(entry, Resumed) or (isinstance(entry, Paused) and entry.cause == "person")):
+        return ()
+    act: ActName = "resume" if isinstance(entry, Resumed) else "pause"
+    said = Content(text=json.dumps({"by": entry.by}))
+    return tuple(
+        Forwarded(at=entry.at, turn=entry.turn, act=act, to=open_call.child.to, by=entry.by, said=said)
+        for open_call in state.running
+        if open_call.child is not None
+    )
 
 
 def _without_way(raw: bytes, target: str) -> dict[str, object]:

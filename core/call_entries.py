@@ -113,6 +113,20 @@ class Revoked(EntryBase):
     signature: str = Field(default="", exclude_if=lambda value: not value)
 
 
+class Delegated(EntryBase):
+    """A call has started a sub-agent, with a share of what is left of the run's limits (None: no limit)."""
+
+    kind: Literal["delegated"] = "delegated"
+    call_id: str
+    agent: str
+    to: str
+    """The workflow id of its run."""
+    task: str = ""
+    """In one line."""
+    tokens: int | None = None
+    cost_usd: float | None = None
+
+
 class Forwarded(EntryBase):
     """A person's act on a call, or a pause, of a run below this one: it was passed on, and is decided there."""
 

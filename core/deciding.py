@@ -1,10 +1,10 @@
 """What decisions, deadlines and reminders make of a call that waits for a person: the fold of these entries. Pure."""
 
-from core.entries import Answered, ApprovalRequested, Decided, Edited, Expired, Reminded, Revoked
+from core.entries import Answered, ApprovalRequested, Decided, Delegated, Edited, Expired, Reminded, Revoked
 from core.open_calls import change, with_changes
 from core.state import ALLOWANCES_KEPT, Allowance, CallStatus, RunState
 
-OfRequest = ApprovalRequested | Answered | Reminded | Expired | Edited | Decided | Revoked
+OfRequest = ApprovalRequested | Answered | Reminded | Expired | Edited | Decided | Revoked | Delegated
 
 SPENT_KEPT = 50
 """So many used signatures of one call are known: each was made by somebody who may decide."""
@@ -17,6 +17,8 @@ def folded(state: RunState, entry: OfRequest) -> RunState:
             status = "awaiting_answer" if entry.question else "awaiting_approval"
             asked = {"status": status, "asked_at": entry.at, "request": entry, "decisions": ()}
             return change(state, entry.call_id, **asked)
+        case Delegated():
+            return change(state, entry.call_id, child=entry)
         case Answered():
             return change(state, entry.call_id, status="answered", answer=entry)
         case Expired():

@@ -14,6 +14,7 @@ from core.call_entries import (
     ApprovalRequested,
     Decided,
     DecisionScope,
+    Delegated,
     Edited,
     Expired,
     Forwarded,
@@ -38,6 +39,7 @@ __all__ = [
     "Configuration",
     "Decided",
     "DecisionScope",
+    "Delegated",
     "Edited",
     "Entry",
     "EntryBase",
@@ -88,6 +90,8 @@ class Configuration(EntryBase):
     task: Content
     attachments: tuple[ArtifactRef, ...] = ()
     by: str = ""
+    team: dict[str, PinnedAgent] = Field(default_factory=dict, exclude_if=lambda value: not value)
+    """The agents that may be handed tasks, here and below, by name."""
 
 
 class Started(Configuration):
@@ -163,6 +167,12 @@ class ToolFinished(EntryBase):
     seconds: float = 0.0
     untrusted: bool = False
     """Whether strangers wrote it: the model sees it fenced."""
+    run: RunRef | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The sub-agent's run whose result it is."""
+    usage: Usage = Field(default=Usage(), exclude_if=lambda value: value == Usage())
+    """What that run has used, with all below it."""
+    turns: int = Field(default=0, exclude_if=lambda value: not value)
+    """How many turns it took."""
 
 
 class Refused(EntryBase):
@@ -247,6 +257,7 @@ Entry = Annotated[
     | Decided
     | Revoked
     | Forwarded
+    | Delegated
     | Unsettled
     | Settled
     | Refused

@@ -16,6 +16,7 @@ from core.entries import (
     Closed,
     Compacted,
     Decided,
+    Delegated,
     Edited,
     Entry,
     Expired,
@@ -37,6 +38,7 @@ from core.entries import (
     Unsettled,
     size_bytes,
 )
+from core.forks import inherited
 from core.journal import Head
 from core.lines import line
 from core.loops import counted, warned
@@ -158,7 +160,7 @@ def _fold(state: RunState, entry: Entry) -> RunState:
         case Started():
             return state.model_copy(update={"started_at": entry.at})
         case Forked():
-            return _forked(state, entry)
+            return inherited(state, entry)
         case Messaged():  # what the agent has just said is no answer any more: there is more to say
             context_tokens = state.context_tokens + tokens(entry)
             return state.model_copy(update={"context_tokens": context_tokens, "said": None, "stop_reason": None})
@@ -168,7 +170,7 @@ def _fold(state: RunState, entry: Entry) -> RunState:
             return _replied(state, entry)
         case ToolFinished():
             return _finished(state, entry)
-        case ApprovalRequested() | Answered() | Reminded() | Expired() | Edited() | Decided() | Revoked():
+        case ApprovalRequested() | Answered() | Reminded() | Expired() | Edited() | Decided() | Revoked() | Delegated():
             return deciding.folded(state, entry)
         case Unsettled() | Settled():
             return settlement.folded(state, entry)
@@ -209,20 +211,6 @@ def _replied(state: RunState, entry: Replied) -> RunState:
     )
 
 
-def _forked(state: RunState, entry: Forked) -> RunState:
-    """Go on elsewhere: what the origin waited for, and what people decided there, is not inherited."""
-    return RunState(
-        started_at=entry.at,
-        turn=state.turn,
-        usage=state.usage,
-        calls=state.calls,
-        artifacts=state.artifacts,
-        grants=state.grants,
-        tainted=state.tainted,
-        context_tokens=state.context_tokens,
-    )
-
-
 def _compacted(state: RunState, entry: Compacted) -> RunState:
     return state.model_copy(
         update={
@@ -243,6 +231,7 @@ def _finished(state: RunState, entry: ToolFinished) -> RunState:
             "artifacts": (*state.artifacts, *made)[-ARTIFACTS_KEPT:],
             "context_tokens": state.context_tokens + tokens(entry),
             "tainted": state.tainted or entry.untrusted,
+            "usage": state.usage + entry.usage,
         }
     )
     ready = takewhile(lambda open_call: open_call.result is not None, state.open_calls)

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from core.entries import Closed, Entry, Replied
+from core.entries import Closed, Entry, Forked, Replied
 from core.errors import InputError
 from core.journal import Commit
+from core.state import RunState
 
 
 def entries_through(entries: Sequence[Entry], turn: int) -> int:
@@ -33,3 +34,17 @@ def whole_commits(commits: Sequence[Commit], count: int) -> tuple[int, list[Entr
         number += 1
     rest = [entry for commit in commits[number:] for entry in commit]
     return number, rest[: count - length]
+
+
+def inherited(state: RunState, entry: Forked) -> RunState:
+    """Go on elsewhere: what the origin waited for, and what people decided there, is not inherited."""
+    return RunState(
+        started_at=entry.at,
+        turn=state.turn,
+        usage=state.usage,
+        calls=state.calls,
+        artifacts=state.artifacts,
+        grants=state.grants,
+        tainted=state.tainted,
+        context_tokens=state.context_tokens,
+    )

@@ -10,6 +10,7 @@ from core.entries import (
     Closed,
     Compacted,
     Decided,
+    Delegated,
     Edited,
     Entry,
     Expired,
@@ -35,6 +36,9 @@ from core.tools import Call
 
 SUMMARY_CHARACTERS = 160
 RESULT_CHARACTERS = 90
+OfCall = (
+    ApprovalRequested | Answered | Reminded | Expired | Edited | Decided | Revoked | Forwarded | Delegated | Unsettled
+)
 
 
 def summary(call: Call) -> str:
@@ -87,6 +91,8 @@ def line(entry: Entry) -> str:
 
 def what(entry: Entry) -> str:
     """Say what happened, without when and in which turn; of any length."""
+    if isinstance(entry, OfCall):
+        return _asked(entry)
     match entry:
         case Started():
             return f"started: {entry.agent.name} with {entry.model}"
@@ -103,10 +109,18 @@ def what(entry: Entry) -> str:
         case ToolFinished():
             shown = one_line(entry.content.shown(), RESULT_CHARACTERS)
             return f"{entry.tool} {'failed' if entry.failed else 'done'}: {shown}"
-        case ApprovalRequested() | Answered() | Reminded() | Expired() | Edited() | Decided() | Revoked() | Forwarded():
+        case (
+            ApprovalRequested()
+            | Answered()
+            | Reminded()
+            | Expired()
+            | Edited()
+            | Decided()
+            | Revoked()
+            | Forwarded()
+            | Delegated()
+        ):
             return _asked(entry)
-        case Unsettled():
-            return f"{entry.tool} ({entry.call_id}) may or may not have taken effect: {entry.why}"
         case Settled():
             settlement = {"done": "took effect", "run_again": "did not, and runs again", "give_up": "did not"}
             return f"{entry.call_id} {settlement[entry.settlement]}, says {entry.by or 'somebody'}" + (
@@ -136,10 +150,12 @@ def _steered(entry: Paused | Resumed | Switched | Raised) -> str:
             return f"limits raised by {entry.by or 'somebody'}: {said}"
 
 
-def _asked(
-    entry: ApprovalRequested | Answered | Reminded | Expired | Edited | Decided | Revoked | Forwarded,
-) -> str:
+def _asked(entry: OfCall) -> str:
     match entry:
+        case Unsettled():
+            return f"{entry.tool} ({entry.call_id}) may or may not have taken effect: {entry.why}"
+        case Delegated():
+            return f"{entry.call_id} handed to {entry.agent} as {entry.to}: {entry.task}"
         case Forwarded():
             about = f" of {entry.target}" if entry.target else ""
             return f"{entry.act}{about} by {entry.by or 'somebody'} passed on to {entry.to}"

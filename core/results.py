@@ -24,4 +24,5 @@ def result_of(spec: RunSpec, state: RunState, outcome: Outcome, reason: str, now
         seconds=(now - (state.started_at or now)).total_seconds(),
         waited_seconds=state.waited_seconds,
         scope=spec.run.scope,
+        tainted=state.tainted,
     )

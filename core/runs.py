@@ -56,6 +56,10 @@ class AgentInput(Frozen):
     heartbeat_timeout: timedelta = Field(default=timedelta(seconds=10), gt=timedelta(0), le=timedelta(hours=1))
     """After how long without a sign of life an activity is taken for dead and started elsewhere."""
     fork: ForkFrom | None = None
+    team: dict[str, PinnedAgent] = Field(default_factory=dict)
+    """The agents that may be handed tasks, here and below, by name."""
+    scope: str = Field(default="", max_length=1000, exclude_if=lambda value: not value)
+    """The root run, when this one is a part of it: they share artifacts. Empty: it is a root itself."""
     above: Above | None = None
     """The run that is told of what waits here, and passes on what people decide there."""
     events_per_generation: int = Field(default=EVENTS_PER_GENERATION, ge=50, le=20_000)
@@ -95,6 +99,8 @@ class RunSpec(Frozen):
     events_per_generation: int = EVENTS_PER_GENERATION
     search_attributes: bool = False
     above: Above | None = None
+    override: str | None = None
+    """The model that was named at the start, for this run and all below it, instead of the agents' own."""
 
     def tool(self, name: str) -> ToolPolicy | None:
         """Return the policy of a tool, or None when the agent does not have it."""
@@ -193,6 +199,22 @@ class ToolInput(Frozen):
     turn: int
 
 
+class DelegateInput(Frozen):
+    """Input of activity `prepare_child`: a call of `delegate`, and what its run may use."""
+
+    spec: RunSpec
+    call: Call
+    limits: Limits
+    """Its own limits hold, too."""
+
+
+class Child(Frozen):
+    """Result of `prepare_child`: how the sub-agent's run starts, or why it can't, as the model reads it."""
+
+    start: AgentInput | None = None
+    problem: str = ""
+
+
 class CheckInput(Frozen):
     """Input of activity `check_arguments`: a call, and the arguments that a person gave it instead of its own."""
 
@@ -219,6 +241,8 @@ class RunResult(Frozen):
     """Wall time from start to close, waiting included."""
     waited_seconds: float = 0.0
     """Of this, waiting for people."""
+    tainted: bool = False
+    """Whether the model has read what strangers wrote."""
     late_acts: int = 0
     """Acts of people that came in while the run closed, too many to write: refused, and not in the journal."""
     scope: str = ""

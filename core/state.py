@@ -14,6 +14,7 @@ from core.entries import (
     Answered,
     ApprovalRequested,
     Decided,
+    Delegated,
     Edited,
     Entry,
     Forwarded,
@@ -97,6 +98,8 @@ class OpenCall(Sparse):
     """How often it was dispatched: more than once only when it was settled that it had not taken effect."""
     unsettled: Unsettled | None = None
     settled: Settled | None = None
+    child: Delegated | None = None
+    """The sub-agent that it has started."""
     result: ToolFinished | None = None
     recorded: bool = False
     """Whether the result is in the tail; then it is kept here without its content."""
@@ -203,7 +206,9 @@ class RunState(Frozen):
             return self.outcome
         if self.started_at is None:
             return "opening"
-        if self.pending and not self.running:
+        waiting = {run.run.workflow_id for run in self.below}
+        busy = [entry for entry in self.running if entry.child is None or entry.child.to not in waiting]
+        if (self.pending or len(busy) < len(self.running)) and not busy:
             return "awaiting_approval"
         return "acting" if self.open_calls else "thinking"
 

@@ -12,7 +12,7 @@ from core.frozen import Frozen, Sparse
 
 Effect = Literal["read", "idempotent_write", "write"]
 
-Server = Literal["worker", "workflow"]
+Server = Literal["worker", "workflow", "agent"]
 
 ATTEMPTS: dict[Effect, int] = {"read": 4, "idempotent_write": 6, "write": 1}
 """How often a tool may be started: what can't be repeated runs at most once."""
@@ -42,7 +42,7 @@ class ToolPolicy(Sparse):
     untrusted: bool = False
     """Whether what it returns was written by strangers: the model sees it fenced."""
     served_by: Server = "worker"
-    """Who carries a call out: a worker, or the workflow itself, which asks a person."""
+    """Who carries a call out: a worker, the workflow itself, which asks a person, or the run of a sub-agent."""
     verifies: bool = False
     """Whether it can find out by itself if a call has taken effect."""
 

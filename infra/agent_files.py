@@ -56,6 +56,22 @@ def load_agent(name: str, folder: Path) -> AgentFile:
     return read_agent(folder / f"{name}.md")
 
 
+def load_team(agent: AgentFile, folder: Path) -> tuple[AgentFile, ...]:
+    """Load the agents that one may hand tasks to, and those that they may, each once.
+
+    Raises:
+        InputError: there is none of such a name, or a file is wrong.
+    """
+    found: dict[str, AgentFile] = {}
+    names = list(agent.agents)
+    while names:
+        name = names.pop(0)
+        if name not in found:
+            found[name] = agent if name == agent.name else load_agent(name, folder)
+            names += found[name].agents
+    return tuple(found.values())
+
+
 def list_agents(folder: Path) -> AgentListing:
     """Load all agents of a folder; a wrong file does not hide the others.
 

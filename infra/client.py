@@ -6,7 +6,7 @@ from pathlib import Path
 
 from core.content import clean
 from core.errors import InputError
-from infra.agent_files import list_agents, load_agent
+from infra.agent_files import list_agents, load_agent, load_team
 from infra.display import (
     Display,
     command_text,
@@ -45,7 +45,10 @@ async def start_run(  # noqa: PLR0913 - each is an option of the command
     """Start a run, or attach to the one of this id; a task of `-` comes from standard input."""
     settings = client_settings()
     found = load_agent(agent, settings.agents_dir)
-    order = make_order(found, _read_task() if task == "-" else task, attachments=attachments, run=run, model=model)
+    team = load_team(found, settings.agents_dir)
+    task = _read_task() if task == "-" else task
+    order = make_order(found, task, attachments=attachments, run=run, model=model)
+    order = order.model_copy(update={"team": team})
     return await _launch(display, settings, order, watch_it=watch_it)
 
 

@@ -7,6 +7,7 @@
 3    a server can't be reached
 4    no such run or artifact, or nothing to decide
 5    the run was cancelled
+6    the pipeline ended, and something that it should have undone is still there
 130  interrupted; the run goes on
 ```
 """
@@ -23,12 +24,13 @@ WRONG_INPUT = 2
 UNREACHABLE = 3
 NOT_FOUND = 4
 CANCELLED = 5
+UNDO_FAILED = 6
 INTERRUPTED = 130
 
 EXIT_CODES = """\
 Exit codes: 0 ok; 1 the run failed, was terminated or timed out, or its bytes are damaged; 2 wrong usage, input or \
 settings; 3 a server can't be reached; 4 no such run or artifact, or nothing to decide; 5 the run was cancelled; \
-130 interrupted (the run goes on)."""
+6 a pipeline could not undo something; 130 interrupted (the run goes on)."""
 
 _BY_KIND: tuple[tuple[type[PerdureError] | tuple[type[PerdureError], ...], int], ...] = (
     ((RunNotFound, ActRefused, ArtifactNotFound), NOT_FOUND),

@@ -17,7 +17,7 @@ from core.frozen import Frozen
 from core.prompt import configuration_of
 from core.runs import START_BYTES, AgentInput, ForkFrom
 from core.storage import Storage
-from infra.agent_files import load_agent, read_agent
+from infra.agent_files import load_agent, load_team, read_agent
 from infra.journals import Found, entries_of, find_journal
 from infra.launch import (
     Launched,
@@ -57,6 +57,7 @@ class ForkOrder(Frozen):
     origin: str
     wish: ForkWish
     agent: AgentFile | None = None
+    team: tuple[AgentFile, ...] = ()
     by: str = ""
 
 
@@ -77,10 +78,12 @@ def make_fork_order(settings: Settings, origin: str, wish: ForkWish, by: str | N
         "model": None if wish.model is None else check_model(wish.model),
         "id": None if wish.id is None else check_run_id(wish.id),
     }
+    agent = None if wish.agent is None else _agent(settings, wish.agent)
     return ForkOrder(
         origin=check_run_id(origin),
         wish=wish.model_copy(update=checked),
-        agent=None if wish.agent is None else _agent(settings, wish.agent),
+        agent=agent,
+        team=load_team(agent, settings.agents_dir) if agent is not None else (),
         by=user_name() if by is None else by,
     )
 
@@ -119,6 +122,7 @@ async def _start_input(storage: Storage, found: Found, order: ForkOrder) -> Agen
     fork = ForkFrom(run=found.run, head=found.head, tail=found.tail, turn=order.wish.turn, message=message)
     start = AgentInput(
         agent=origin.agent if order.agent is None else await pinned(artifacts, order.agent),
+        team={agent.name: await pinned(artifacts, agent) for agent in order.team},
         task=origin.task,
         model=_model(origin, order),
         by=order.by,

@@ -5,6 +5,7 @@ import asyncio
 from core.errors import InputError
 from core.frozen import Frozen
 from core.pending import PendingCall
+from infra.pipeline_runs import PipelineRuns
 from infra.runs import NoWorker, RunNotFound, Runs
 
 AT_ONCE = 16
@@ -48,7 +49,8 @@ async def inbox(runs: Runs, by: str | None, limit: int) -> Inbox:
         paused = (Waiting(run=run, agent=state.agent, paused=state.paused),) if state.paused else ()
         return (*paused, *calls)
 
-    open_runs = await runs.list("ExecutionStatus = 'Running'", limit)
+    running = "ExecutionStatus = 'Running'"
+    open_runs = [*await PipelineRuns(runs.client).list(running, limit), *await runs.list(running, limit)]
     found = await asyncio.gather(*(look(info.id) for info in open_runs))
     return Inbox(
         waiting=tuple(waiting for each in found if not isinstance(each, str) for waiting in each),

@@ -46,6 +46,8 @@ class Order(Frozen):
     id: str
     named: bool
     agent: AgentFile
+    team: tuple[AgentFile, ...] = ()
+    """Those that it may hand tasks to, and those that they may."""
     task: str
     attachments: tuple[Attachment, ...] = ()
     model: str | None = None
@@ -180,6 +182,7 @@ def _attached(info: RunInfo, shown: Shown) -> Launched:
 async def _start_input(artifacts: Artifacts, order: Order, report: Report) -> AgentInput:
     return AgentInput(
         agent=await pinned(artifacts, order.agent),
+        team={agent.name: await pinned(artifacts, agent) for agent in order.team},
         task=await artifacts.store_text(order.task, "task.txt"),
         attachments=await store_attachments(artifacts, order.attachments, report),
         model=order.model,

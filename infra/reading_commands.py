@@ -8,6 +8,7 @@ from infra import audit, client
 from infra.display import Display
 from infra.options import FollowOption, JsonOption, OutOption, RunArgument, RunIdOption, TurnOption, VerifyOption
 from infra.process import finish
+from infra.tree import show_tree
 
 reading = typer.Typer()
 artifact = typer.Typer(help="Fetch an artifact.", no_args_is_help=True)
@@ -44,6 +45,13 @@ def diff(run: RunArgument, other: RunArgument, *, as_json: JsonOption = False) -
     """Show where two runs part, and what each did after that."""
     display = Display(as_json=as_json)
     return finish(display, audit.diff(display, run, other))
+
+
+@reading.command()
+def tree(run: RunArgument, *, as_json: JsonOption = False) -> int:
+    """Draw a run and the runs of its sub-agents, with what each has come to and used."""
+    display = Display(as_json=as_json)
+    return finish(display, show_tree(display, run))
 
 
 @reading.command()

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import RootModel, ValidationError
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionRef
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import (
@@ -30,6 +30,7 @@ from core.acts import Act, ActName
 from core.content import clean, one_line
 from core.errors import InputError, PerdureError
 from core.frozen import Frozen
+from core.pipelines.view import PipelineView
 from core.runs import Position, RunResult
 from core.shapes import counted
 from core.view import Progress, StateView
@@ -56,7 +57,12 @@ _STATUS: dict[WorkflowExecutionStatus, Status] = {
 _SILENT = {RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED, RPCStatusCode.FAILED_PRECONDITION}
 _REFUSED = {RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNAUTHENTICATED}
 
-_Answer = TypeVar("_Answer", Progress, StateView, Position)
+
+class AnyState(RootModel[StateView | PipelineView]):
+    """What a run answers: that of an agent, or that of a pipeline, which people decide on in the same way."""
+
+
+_Answer = TypeVar("_Answer", Progress, AnyState, Position)
 
 
 class RunNotFound(PerdureError):
@@ -114,6 +120,9 @@ class Runs:
     ```
     """
 
+    workflow = WORKFLOW
+    """Which workflows they are."""
+
     def __init__(self, client: Client) -> None:
         self.client = client
         self.address = client.service_client.config.target_host
@@ -128,7 +137,8 @@ class Runs:
 
     async def state(self, run: str) -> StateView:
         """Ask the run itself for all but the conversation; works on closed runs too, as long as a worker answers."""
-        return await self._ask(run, "state", StateView)
+        answer = await self._ask(run, "state", AnyState)
+        return answer.root.as_run() if isinstance(answer.root, PipelineView) else answer.root
 
     async def progress(self, run: str) -> Progress:
         """Ask the run itself for the little that a progress line needs."""
@@ -169,7 +179,9 @@ class Runs:
 
     async def list(self, query: str, limit: int) -> list[RunInfo]:
         """Return up to `limit` runs, the newest first; `query` narrows them in Temporal's own query language."""
-        narrowed = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'" + (query and f" AND {query}")
+        narrowed = f"WorkflowType = '{self.workflow}' AND ExecutionStatus != 'ContinuedAsNew'" + (
+            query and f" AND {query}"
+        )
         with self.translated(""):
             found = self.client.list_workflows(
                 narrowed, limit=limit, page_size=min(limit, 1000), rpc_timeout=CALL_TIMEOUT

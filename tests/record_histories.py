@@ -11,13 +11,18 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from temporalio.client import WorkflowFailureError, WorkflowHandle
 
-from core.agents import Limits
+from core.agents import Limits, PinnedAgent
 from core.asking import Asking
+from core.chat import ChatReply, ChatRequest
+from core.content import inline
 from core.errors import ModelRefused
-from core.runs import RunResult
+from core.runs import Above, AgentInput, RunResult
+from infra.acts import make_act
 from infra.s3 import S3BlobStore
+from infra.signing_keys import Signer, public_key
 from infra.stack import LocalStack
 from infra.temporal import connect
 from tests.running import FakeModel, Running, calls, says, worker_for
@@ -116,6 +121,94 @@ async def cancel(running: Running, model: FakeModel) -> Handle:
     return handle
 
 
+async def edits(running: Running, model: FakeModel) -> Handle:
+    """Other arguments, refused and taken; an approval taken back; a tool allowed for some arguments."""
+    model.replies = [calls(ECHO, ECHO), calls(ECHO), says("Done.")]
+    handle = await running.start(tools=["echo"], approval={"echo": "ask"})
+    await running.until(handle, lambda state: len(state.pending) == 2, "both wait")
+    await handle.signal("approve", {"id": "t1c1", "by": "ana", "arguments": {"text": 5}})
+    await running.until(handle, lambda state: len(state.acts) == 2, "that is refused")
+    await handle.signal("pause", {"by": "ana"})
+    await handle.signal("approve", {"id": "t1c2", "by": "ana"})
+    await handle.signal("revoke", {"id": "t1c2", "by": "ana"})
+    await handle.signal("resume", {"by": "ana"})
+    await handle.signal("approve", {"id": "t1c1", "by": "ana", "arguments": {"text": "other"}})
+    await handle.signal("approve", {"id": "t1c2", "by": "ana", "scope": "run", "only": {"text": "a*"}})
+    return handle
+
+
+async def signed(running: Running, model: FakeModel) -> Handle:
+    """A decision that must be signed: one that is not, and one that is."""
+    key = Ed25519PrivateKey.generate()
+    model.replies = [calls(ECHO), says("Done.")]
+    handle = await running.start(tools=["echo"], approval={"echo": Asking(keys={"ana": public_key(key)})})
+    state = await running.until(handle, lambda state: bool(state.pending), "it waits")
+    signer = Signer(key=key, file=Path("ana.pem"), lasts=timedelta(days=3650))
+    await handle.signal("approve", {"by": "ana"})
+    await handle.signal("approve", signer.sign(state, "approve", make_act(call="t1c1", by="ana")))
+    return handle
+
+
+async def above(running: Running, model: FakeModel) -> Handle:
+    """A run that is told what waits below it, and passes on what is decided."""
+    root, _ = await _family(running, model)
+    return root
+
+
+async def below(running: Running, model: FakeModel) -> Handle:
+    """The run below that one."""
+    root, child = await _family(running, model)
+    await root.result()
+    return child
+
+
+async def _family(running: Running, model: FakeModel) -> tuple[Handle, Handle]:
+    model.replies = [calls(ECHO), says("Done.")]
+    root = await running.start(tools=["echo"], approval={"echo": "ask"})
+    over = Above(workflow_id=root.id, path=(root.id,))
+    child = await running.start(tools=["echo"], approval={"echo": "ask"}, above=over)
+    await running.until(root, lambda state: len(state.pending) == 2, "both wait")
+    await root.signal("approve", {"id": f"{child.id}/t1c1", "by": "ana"})
+    await child.result()
+    await running.until(root, lambda state: len(state.pending) == 1, "one is decided")
+    await root.signal("approve", {"by": "ana"})
+    return root, child
+
+
+async def delegation(running: Running, model: FakeModel) -> Handle:
+    """Two sub-agents at once, of which one can't start; the other one waits, is paused and goes on, from above."""
+    hand = [("delegate", f'{{"agent": "{name}", "task": "Echo."}}') for name in ("low", "nobody")]
+    lead, low = FakeModel([calls(*hand), says("Done.")]), FakeModel([calls(ECHO), says("Echoed.")])
+    model.replies = [lambda request: _of(lead, low, request) for _ in range(2)]
+    agents = {
+        name: PinnedAgent(
+            name=name,
+            description=f"Is called {name}.",
+            tools=("delegate",) if name == "lead" else ("echo",),
+            agents=("low",) if name == "lead" else (),
+            approval={"echo": Asking()} if name == "low" else {},
+            instructions=inline(name),
+        )
+        for name in ("lead", "low")
+    }
+    start = AgentInput(agent=agents["lead"], task=inline("Lead."), team={"low": agents["low"]}, search_attributes=True)
+    handle: Handle = await running.client.start_workflow(
+        "Agent", start, id="recorded-lead", task_queue=running.settings.task_queue, result_type=RunResult
+    )
+    state = await running.until(handle, lambda state: bool(state.pending), "it waits below")
+    await handle.signal("pause", {"by": "ana"})
+    await handle.signal("resume", {"by": "ana"})
+    await handle.signal("approve", {"id": state.pending[0].id, "by": "ana"})
+    return handle
+
+
+def _of(lead: FakeModel, low: FakeModel, request: ChatRequest) -> ChatReply:
+    reply = (lead if request.instructions.startswith("lead") else low).replies[request.replies]
+    if not isinstance(reply, ChatReply):
+        raise TypeError("the models of the scenario say what is written here")
+    return reply
+
+
 SCENARIOS: tuple[Scenario, ...] = (
     answer,
     parallel_tools,
@@ -126,6 +219,11 @@ SCENARIOS: tuple[Scenario, ...] = (
     circle,
     pause,
     cancel,
+    edits,
+    signed,
+    above,
+    below,
+    delegation,
 )
 
 

@@ -1,10 +1,11 @@
 """Write a journal with every kind of entry, its manifest and a workflow state, as the current version stores them.
 
-`python -m tests.record_journal` writes `tests/data/journal-vN`: once for each version, before it is released. What an
-earlier version wrote stays as it is, and every later one must read it.
+`python -m tests.record_journal` writes `tests/data/journal-vN-VERSION`: once for each version, before it is released.
+What an earlier version wrote stays as it is, and every later one must read it.
 """
 
 import asyncio
+import tomllib
 from datetime import timedelta
 from functools import reduce
 from pathlib import Path
@@ -17,9 +18,12 @@ from core.entries import (
     Closed,
     Compacted,
     Decided,
+    Delegated,
+    Edited,
     Entry,
     Expired,
     Forked,
+    Forwarded,
     Messaged,
     Paused,
     Raised,
@@ -27,8 +31,10 @@ from core.entries import (
     Reminded,
     Replied,
     Resumed,
+    Revoked,
     RunRef,
     Settled,
+    Switched,
     Told,
     Unsettled,
 )
@@ -91,6 +97,35 @@ def commits() -> list[list[Entry]]:
                 escalated=True,
             ),
         ],
+        [
+            Delegated(
+                at=NOW,
+                turn=1,
+                call_id="t1c2",
+                agent="researcher",
+                to="run-1.t1c2",
+                task="Look.",
+                tokens=500,
+                cost_usd=0.5,
+            ),
+            Forwarded(
+                at=NOW, turn=1, act="approve", to="below", target="t1c1", by="ana", said=inline('{"id": "t1c1"}')
+            ),
+            Edited(at=NOW, turn=1, call_id="t1c1", arguments=inline("{}"), by="eve", reason="so", digest="d" * 64),
+            Decided(
+                at=NOW,
+                turn=1,
+                call_id="t1c1",
+                approved=True,
+                by="eve",
+                digest="e" * 64,
+                call=call("t1c1", "look", "{}"),
+                signature="c2ln",
+            ),
+            Revoked(at=NOW, turn=1, call_id="t1c1", by="eve", reason="wait"),
+            Decided(at=NOW, turn=1, call_id="t1c1", approved=True, by="eve", scope="run", only={"at": "G*"}),
+            Refused(at=NOW, turn=1, act="approve", why="they do not fit", call_id="t1c1"),
+        ],
         [Decided(at=NOW, turn=1, call_id="t1c1", approved=True, by="eve", reason="fine", scope="run", digest="d" * 64)],
         [made, finished("t1c2", "Not run: no JSON", failed=True, tool="publish")],
         [
@@ -108,6 +143,10 @@ def commits() -> list[list[Entry]]:
         ],
         [Refused(at=NOW, turn=1, act="approve", why="nothing waits"), Told(at=NOW, turn=1, text="Answer the task.")],
         [Paused(at=NOW, turn=1, cause="limit", why="limit of 1 turns reached"), Resumed(at=NOW, turn=1, by="ana")],
+        [
+            Switched(at=NOW, turn=1, model="script:other.yaml", failed="script:test.yaml", why="no key"),
+            Resumed(at=NOW, turn=1, by="ana", model="script:test.yaml"),
+        ],
         [Raised(at=NOW, turn=1, by="ana", turns=5, tokens=1000, cost_usd=0.5)],
         [Compacted(at=NOW, turn=1, summary=inline("Seen."), keep_from=3, usage=USAGE, prompt_tokens=300)],
         [asks.model_copy(update={"turn": 2, "calls": (), "text": inline("Ten."), "stop_reason": "end"})],
@@ -136,4 +175,5 @@ async def record(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(record(DATA / f"journal-v{CURRENT['node']}"))
+    version = tomllib.loads(Path("pyproject.toml").read_text())["project"]["version"]
+    asyncio.run(record(DATA / f"journal-v{CURRENT['node']}-{version}"))

@@ -24,6 +24,7 @@ from infra.settings import Settings
 from tests.waiting import wait_until
 from worker import build_worker, workflow_runner
 from workflows.agent import Agent
+from workflows.pipeline import Pipeline
 
 Reply = ChatReply | Exception | Callable[[ChatRequest], ChatReply]
 
@@ -162,13 +163,13 @@ def _patient(limits: Limits) -> Limits:
     return limits if "repeats" in limits.model_fields_set else limits.model_copy(update={"repeats": None})
 
 
-async def replay(handle: "WorkflowHandle[Agent, RunResult]") -> None:
+async def replay(handle: "WorkflowHandle[Any, Any]") -> None:
     """Replay a run's histories with the workflow as it is now; raises when it would take another way."""
     for history in await histories(handle):
         await replayer().replay_workflow(history)
 
 
-async def histories(handle: "WorkflowHandle[Agent, RunResult]") -> list[WorkflowHistory]:
+async def histories(handle: "WorkflowHandle[Any, Any]") -> list[WorkflowHistory]:
     """Return the histories of all Temporal runs that the run went through, oldest first."""
     found: list[WorkflowHistory] = []
     run_id = handle.first_execution_run_id or handle.result_run_id
@@ -182,7 +183,7 @@ async def histories(handle: "WorkflowHandle[Agent, RunResult]") -> list[Workflow
 def replayer() -> Replayer:
     """Return a replayer that is set up as the worker is."""
     return Replayer(
-        workflows=[Agent],
+        workflows=[Agent, Pipeline],
         data_converter=data_converter,
         workflow_runner=workflow_runner(),
     )

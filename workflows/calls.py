@@ -9,12 +9,14 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from core import open_calls
     from core.content import Content
+    from core.entries import ToolFinished, Unsettled
     from core.failures import Failure
     from core.requests import checked
     from core.runs import CheckInput, RunSpec
     from core.settlement import verified
     from core.tools import Call
     from workflows import dispatch, tools
+    from workflows.children import run_child
     from workflows.held import HeldState
 
 
@@ -60,7 +62,11 @@ class Calls:
 
     async def _run(self, spec: RunSpec, call: Call) -> None:
         runs = next(entry.runs for entry in self._held.state.open_calls if entry.call.id == call.id)
-        result = await tools.run_call(spec, call, self._held.state, runs)
+        policy = spec.tool(call.name)
+        if policy is not None and policy.served_by == "agent":
+            result: ToolFinished | Unsettled | Failure = await run_child(self._held, spec, call, runs)
+        else:
+            result = await tools.run_call(spec, call, self._held.state, runs)
         del self._tasks[call.id]
         if isinstance(result, Failure):
             self._held.become(open_calls.put_back(self._held.state, call.id))

@@ -14,6 +14,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 with workflow.unsafe.imports_passed_through():
     from pydantic import Discriminator, Tag, TypeAdapter, ValidationError
 
+    from activities.delegation import DelegationActivities
     from activities.edits import EditActivities
     from activities.journal import JournalActivities
     from core.content import one_line
@@ -23,10 +24,12 @@ with workflow.unsafe.imports_passed_through():
     from core.runs import (
         AgentInput,
         CheckInput,
+        Child,
         CloseInput,
         CommitInput,
         Committed,
         Continued,
+        DelegateInput,
         Opened,
         OpenInput,
         RunResult,
@@ -136,6 +139,13 @@ async def check_arguments(spec: RunSpec, check: CheckInput) -> Call | Failure:
     """Check the arguments that a person gave a call; it comes back as it would run, or with its problem."""
     summary = f"check the arguments of {check.call.name} that a person changed"
     return await _write(EditActivities.check_arguments, check, spec.heartbeat_timeout, summary)
+
+
+async def prepare_child(spec: RunSpec, wanted: DelegateInput) -> Child | Failure:
+    """Find out how a sub-agent's run starts."""
+    return await _write(
+        DelegationActivities.prepare_child, wanted, spec.heartbeat_timeout, f"{wanted.call.id}: who gets the task"
+    )
 
 
 async def commit(spec: RunSpec, write: CommitInput) -> Committed | Failure:

@@ -8,25 +8,56 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Generic, Protocol, TypeVar
 
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from core.entries import Entry
+    from core.entries import Outcome, Paused
     from core.state import TAIL_HARD_BYTES
-    from workflows.held import HeldState
 
 AT_ONCE = 500
 KEPT = "signals wait until the tail is written"
 SOON = timedelta(milliseconds=1)
 
 
-class Inbox:
+Taken = TypeVar("Taken")
+Entry_contra = TypeVar("Entry_contra", contravariant=True)
+
+
+class Tailed(Protocol):
+    """What a state has to say to those who want to change it: of an agent's run, and of a pipeline's."""
+
+    @property
+    def tail_bytes(self) -> int:
+        """The size of what is not written yet."""
+
+    @property
+    def paused(self) -> Paused | None:
+        """Whether the run is paused."""
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended."""
+
+
+class Holder(Protocol[Entry_contra]):
+    """Who holds a state, and takes entries in."""
+
+    @property
+    def state(self) -> Tailed:
+        """The state."""
+
+    def apply(self, entry: Entry_contra) -> None:
+        """Take in an entry."""
+
+
+class Inbox(Generic[Taken]):
     """Signals that are not taken yet. `held` is the state that they change."""
 
-    def __init__(self, held: HeldState) -> None:
+    def __init__(self, held: Holder[Taken]) -> None:
         self._held = held
-        self._waiting: deque[Callable[[], Entry]] = deque()
+        self._waiting: deque[Callable[[], Taken]] = deque()
         self._task_of_last = -1
         self._taken = 0
         self._emptying: asyncio.Task[None] | None = None
@@ -35,7 +66,7 @@ class Inbox:
         """Say how many are not taken yet."""
         return len(self._waiting)
 
-    def put(self, take: Callable[[], Entry]) -> None:
+    def put(self, take: Callable[[], Taken]) -> None:
         """Take a signal, now or behind those that wait: `take` reads it as it is when its turn comes."""
         full = not self._can_be_kept() and workflow.patched(KEPT)
         if self._waiting or full or not self._has_room():

@@ -12,8 +12,9 @@ from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from core import fold
+    from core.below import passed_on
     from core.content import one_line
-    from core.entries import Closed, Entry, Forwarded, Refused, RunRef
+    from core.entries import Closed, Entry, Refused, RunRef
     from core.errors import BlobCorrupt
     from core.failures import Failure
     from core.results import result_of
@@ -66,8 +67,8 @@ class Run(HeldState):
         self._accepted_at = 0
         self._generation = before.generation if before else 1
         self._calls = Calls(self)
-        self.inbox = Inbox(self)
-        self._below = Below(self)
+        self.inbox: Inbox[Entry] = Inbox(self)
+        self._below = Below(self, anew=before is not None)
 
     async def open(self, start: AgentInput | Continued | ApplicationError | BlobCorrupt) -> RunSpec:
         """Open the run; a store that refuses only pauses it.
@@ -80,7 +81,7 @@ class Run(HeldState):
             raise start if isinstance(start, Exception) else RuntimeError("a run that goes on is open already")
         self.search_attributes = start.search_attributes
         info = workflow.info()
-        scope = start.fork.run.scope if start.fork else info.workflow_id
+        scope = start.scope or (start.fork.run.scope if start.fork else info.workflow_id)
         run = RunRef(scope=scope, workflow_id=info.workflow_id, run_id=info.run_id)
         opening = OpenInput(run=run, start=start, started_at=info.start_time)
         while isinstance(opened := await dispatch.open_run(opening), Failure):
@@ -119,8 +120,8 @@ class Run(HeldState):
     def apply(self, entry: Entry) -> None:
         """Take in an entry; an act that is for a run below is passed on."""
         super().apply(entry)
-        if isinstance(entry, Forwarded):
-            self._below.pass_on(entry)
+        for forwarded in passed_on(self.state, entry):
+            self._below.pass_on(forwarded)
 
     async def _commit(self, spec: RunSpec, calls: Sequence[Call] = ()) -> bool:
         part = first_part(self.state.tail)
@@ -137,7 +138,11 @@ class Run(HeldState):
         info = workflow.info()
         long = info.is_continue_as_new_suggested() or info.get_current_history_length() >= spec.events_per_generation
         many = self.signals >= SIGNALS_PER_GENERATION or self.updates >= UPDATES_PER_GENERATION
-        return (long or many) and not self._calls and not self.inbox and carried_bytes(self.state) <= CARRIED_BYTES
+        return (
+            (long or many)
+            and not (self._calls or self.inbox or self._below)
+            and carried_bytes(self.state) <= CARRIED_BYTES
+        )
 
     def accepted(self) -> None:
         """Take note that an update was accepted, and in which task."""
@@ -156,7 +161,7 @@ class Run(HeldState):
         if self._accepted_at == workflow.info().get_current_history_length():
             # An update that is answered in the same task as the change might be applied once more after it.
             await workflow.sleep(ANSWERING, summary="answers before it goes on in a new Temporal run")
-        if self.inbox:  # these signals were sent to this Temporal run: they are read first
+        if self.inbox or self._below:  # what was sent to this Temporal run is read, and passed on, first
             self.leaving = False
             return
         workflow.continue_as_new(Continued(spec=spec, state=self.state, generation=self._generation + 1))

@@ -1,5 +1,6 @@
 """Rules on arguments: total, bounded, and what they can't tell is asked."""
 
+import math
 import resource
 
 import pytest
@@ -35,6 +36,7 @@ def test_what_a_rule_says(rule: str, says: RuleVerdict) -> None:
 @pytest.mark.parametrize(
     "rule",
     [
+        "[text" + ", text" * 20 + "] | join(@[0], @)" + " | join(@, [@" + ",'a'" * 40 + "])" * 4 + " | length(@) > `1`",
         "@" + " | [@,@][]" * 60 + " | length(@) > `1`",
         "@" + " | [@,@]" * 100 + " | length(to_string(@)) > `1`",
         "[@]" + " | {a: @, b: @}" * 60 + " | to_string(@) == 'x'",
@@ -42,7 +44,7 @@ def test_what_a_rule_says(rule: str, says: RuleVerdict) -> None:
         "[@,@]" + " | [*][@,@]" * 25 + " | length(@[]) > `1`",
         "[@" + " | [@,@]" * 60 + ", @" + " | [@,@]" * 60 + "] | [0] == [1]",
     ],
-    ids=["flattened", "shared", "shared fields", "texts", "projected", "compared"],
+    ids=["a long text between many", "flattened", "shared", "shared fields", "texts", "projected", "compared"],
 )
 def test_a_rule_that_would_grow_without_end_is_not_answered(rule: str) -> None:
     """Neither memory nor time: then a person is asked."""
@@ -50,6 +52,13 @@ def test_a_rule_that_would_grow_without_end_is_not_answered(rule: str) -> None:
     assert verdict(Asking(when=rule), DEEP) == "unknown"
     grown_bytes = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     assert grown_bytes < 1_000_000_000
+
+
+@pytest.mark.parametrize("rule", ["amount > `100`", "amount == `1`", "to.share < `1`", "length(all) > `0`"])
+def test_what_is_not_a_number_is_asked(rule: str) -> None:
+    """Else it would get round every limit: it is neither more nor less than anything."""
+    arguments = {"amount": math.nan, "to": {"share": math.nan}, "all": [math.nan]}
+    assert verdict(Asking(when=rule), arguments) == "unknown"
 
 
 def test_long_arguments_are_looked_at_whole() -> None:

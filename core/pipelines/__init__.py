@@ -1,0 +1,1 @@
+"""Pipelines: steps of agents, tools and people, decided purely as agents are."""
