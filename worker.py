@@ -38,6 +38,7 @@ from core.ports import BlobStore, ChatModel
 from core.storage import Storage
 from infra.accounts import Accounts
 from infra.exits import FAILED, OK, exit_code
+from infra.json_schemas import JsonSchemas
 from infra.logging import configure_logging
 from infra.models import Models, choose_default_model
 from infra.patience import PatientBlobStore
@@ -64,9 +65,9 @@ def build_worker(client: Client, settings: Settings, blobs: BlobStore, model: Ch
     Raises:
         InputError: a tool's file can't be imported or declares its tool wrongly.
     """
-    toolbox, storage = _toolbox(settings), _storage(settings, blobs)
-    journal = JournalActivities(storage, toolbox, default_model(settings))
-    asking = ModelActivities(storage, toolbox, model)
+    toolbox, storage, schemas = _toolbox(settings), _storage(settings, blobs), JsonSchemas()
+    journal = JournalActivities(storage, toolbox, default_model(settings), schemas)
+    asking = ModelActivities(storage, toolbox, model, schemas)
     compaction = CompactionActivities(storage, model)
     pipelines = PipelineActivities(storage, toolbox, journal)
     calls = _tool_calls(settings, toolbox, storage)

@@ -1,7 +1,9 @@
 """Opening a run, writing its journal, closing it. All are safe to repeat: what they write is named by its hash."""
 
 import hashlib
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 from temporalio import activity
@@ -19,6 +21,7 @@ from core.fold import apply
 from core.forks import entries_through, whole_commits
 from core.journal import Head
 from core.lines import readable_arguments
+from core.ports import OutputSchemas
 from core.prompt import configuration_of, tool_tokens
 from core.runs import (
     AgentInput,
@@ -47,10 +50,11 @@ CARRIED_BYTES = 256
 class JournalActivities:
     """Activities on the journal of a run. `default_model` is for agents that name none."""
 
-    def __init__(self, storage: Storage, toolbox: Toolbox, default_model: str) -> None:
+    def __init__(self, storage: Storage, toolbox: Toolbox, default_model: str, schemas: OutputSchemas) -> None:
         self._storage = storage
         self._toolbox = toolbox
         self._default_model = default_model
+        self._schemas = schemas
 
     @activity.defn
     @bordered
@@ -64,6 +68,8 @@ class JournalActivities:
             StorageError: by its own verdict.
         """
         run, start = opening.run, opening.start
+        if start.agent.output is not None:
+            self._check_output(start.agent.name, start.agent.output)
         configuration, head, state = await (
             self._started(run, start) if start.fork is None else self._forked(run, start, start.fork)
         )
@@ -179,6 +185,12 @@ class JournalActivities:
         body = run.model_dump_json().encode()
         key = signpost_key(run.workflow_id, run.run_id)
         await self._storage.blobs.put(key, body, sha256=hashlib.sha256(body).hexdigest())
+
+    def _check_output(self, agent: str, schema: Mapping[str, Any]) -> None:
+        try:
+            self._schemas.check(schema)
+        except InputError as error:
+            raise InputError(f"agent {agent}: output: {error}") from None
 
     def _model(self, start: AgentInput) -> str:
         return start.model or start.agent.model or self._default_model

@@ -6,8 +6,9 @@ reply enters the journal.
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import structlog
 from temporalio import activity
@@ -16,6 +17,7 @@ from activities.boundary import bordered
 from activities.conversation import committed, read_messages, read_texts, readable_preview
 from activities.rules import verdict
 from activities.streaming import StreamedText
+from activities.structured import judged
 from activities.toolbox import Toolbox
 from core.answers import begun
 from core.artifacts import Artifacts
@@ -24,7 +26,7 @@ from core.content import ArtifactRef, Content, clean, one_line
 from core.entries import Entry, Replied
 from core.known import KnownPrompts
 from core.outline import Outline
-from core.ports import ChatModel
+from core.ports import ChatModel, OutputSchemas
 from core.prompt import configuration_of, full_texts, instructions, learnt, prompt, tool_tokens
 from core.runs import Asked, AskInput
 from core.state import TOKEN_BYTES
@@ -45,10 +47,11 @@ PROVIDER_ID_CHARACTERS = 64
 class ModelActivities:
     """The activity `ask_model` over the port `ChatModel`."""
 
-    def __init__(self, storage: Storage, toolbox: Toolbox, model: ChatModel) -> None:
+    def __init__(self, storage: Storage, toolbox: Toolbox, model: ChatModel, schemas: OutputSchemas) -> None:
         self._storage = storage
         self._toolbox = toolbox
         self._model = model
+        self._schemas = schemas
         self._known = KnownPrompts()
 
     @activity.defn
@@ -70,10 +73,9 @@ class ModelActivities:
         reply = await self._model.reply(request, StreamedText())
         seconds = time.monotonic() - began
         replied = await self._recorded(reply, ask.turn, request.model, artifacts, outline)
-        if (earlier := begun(entries)) is not None and not reply.calls:
-            whole = await artifacts.read_text(earlier) + clean(reply.text)
-            answer = await artifacts.store_text(whole, f"answer-{ask.turn}.md", "text/markdown")
-            replied = replied.model_copy(update={"answer": answer})
+        if not reply.calls:
+            schema = configuration_of(entries, outline).agent.output
+            replied = await self._answered(replied, reply.text, begun(entries), schema, artifacts)
         prompt_tokens = reply.usage.input_tokens or len(request.model_dump_json()) // TOKEN_BYTES
         prompt_tokens = max(0, prompt_tokens - tool_tokens(configuration_of(entries, outline)))
         replied = replied.model_copy(update={"seconds": round(seconds, 3), "prompt_tokens": prompt_tokens})
@@ -138,6 +140,27 @@ class ModelActivities:
             native=await artifacts.store_text(reply.native or "", f"reply-{turn}.json") if keep_native else None,
             original=await _original(reply, turn, artifacts),
         )
+
+    async def _answered(
+        self,
+        replied: Replied,
+        text: str,
+        earlier: Content | None,
+        schema: Mapping[str, Any] | None,
+        artifacts: Artifacts,
+    ) -> Replied:
+        """Join what may be the answer with its earlier part, and hold it against its schema where there is one."""
+        changes: dict[str, object] = {}
+        if earlier is not None:
+            text = await artifacts.read_text(earlier) + clean(text)
+            changes["answer"] = await artifacts.store_text(text, f"answer-{replied.turn}.md", "text/markdown")
+        if schema is not None and replied.stop_reason in {"end", "tool_calls"} and text.strip():
+            found = await judged(clean(text), schema, self._schemas)
+            changes["misfit"] = found.problem
+            if not found.problem:
+                name = f"output-{replied.turn}.json"
+                changes["output"] = await artifacts.store_text(found.json_text, name, "application/json")
+        return replied.model_copy(update=changes)
 
     async def _call(
         self, call: ProposedCall, call_id: str, reply: ChatReply, artifacts: Artifacts, *, inline: bool

@@ -79,6 +79,8 @@ class AgentHeader(Frozen):
         default=(), max_length=MODELS - 1, exclude_if=lambda value: not value
     )
     """Models that are asked, in this order, when the one before has failed for good."""
+    output: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The JSON Schema of its final answer; in a file also the path of one. None: its answer is a text."""
     on_failure: OnFailure = Field(default="pause", exclude_if=lambda value: value == "pause")
     """What a run does whose model fails for good or makes no sense: it waits for a person, or ends."""
     tools: tuple[str, ...] = ()

@@ -58,6 +58,11 @@ def heard(state: RunState, run: WaitingRun) -> RunState:
     return state.model_copy(update={"below": (*others, run)[-RUNS_BELOW:]})
 
 
+def gone(state: RunState, workflow_id: str) -> RunState:
+    """Return the state in which a run below waits for nothing: it has ended, or can't be reached."""
+    return state.model_copy(update={"below": tuple(run for run in state.below if run.run.workflow_id != workflow_id)})
+
+
 def forwarded(state: RunState, name: ActName, act: Act, raw: bytes, now: datetime) -> Forwarded | Refused:
     """Return the act as it is passed on, or why it can't be. The id is one with a / in it."""
     run = next((each for each in state.below if act.id.startswith(f"{each.run.workflow_id}/")), None)

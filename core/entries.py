@@ -145,6 +145,10 @@ class Replied(EntryBase):
     """What came, as JSON, when a text of it had to be changed to be one."""
     answer: Content | None = Field(default=None, exclude_if=lambda value: value is None)
     """The whole text, when this reply goes on with earlier ones that were cut at the output limit."""
+    output: Content | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The answer as JSON, when the agent has a schema for it and this fits."""
+    misfit: str = Field(default="", exclude_if=lambda value: not value)
+    """Else why it does not fit."""
     seconds: float = 0.0
     prompt_tokens: int = 0
     """The size of the messages that it answers, without tools and instructions: as counted, or estimated."""

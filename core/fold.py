@@ -201,6 +201,8 @@ def _replied(state: RunState, entry: Replied) -> RunState:
             "open_calls": tuple(OpenCall(call=call) for call in entry.calls),
             "said": entry.answer or entry.text,
             "stop_reason": entry.stop_reason,
+            "output": entry.output,
+            "misfit": entry.misfit,
             "usage": state.usage + entry.usage,
             "context_tokens": entry.prompt_tokens + tokens(entry),
             "compactions": 0,

@@ -5,7 +5,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from pydantic import Field
 
@@ -82,6 +82,20 @@ class ChatModel(Protocol):
             ContentRefused: the provider's filter refuses the prompt; the run pauses with the reason.
             ContextTooLong: the prompt must shrink first.
         """
+
+
+class OutputSchemas(Protocol):
+    """JSON Schemas of what agents shall answer. Pure; may take a second."""
+
+    def check(self, schema: Mapping[str, Any]) -> None:
+        """Check that it is a JSON Schema that can be used.
+
+        Raises:
+            InputError: it is not; says where, and what to do.
+        """
+
+    def problem(self, schema: Mapping[str, Any], answer: Any) -> str:
+        """Say what is wrong with an answer, for the model to read; empty when nothing is. The schema was checked."""
 
 
 class SecretSource(Protocol):

@@ -14,6 +14,7 @@ def result_of(spec: RunSpec, state: RunState, outcome: Outcome, reason: str, now
     return RunResult(
         outcome=outcome,
         text=state.said if state.said is not None else inline(""),
+        output=state.output if outcome == "completed" else None,
         reason=reason,
         artifacts=state.artifacts,
         turns=state.turn,

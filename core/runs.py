@@ -228,6 +228,8 @@ class RunResult(Frozen):
 
     outcome: Outcome
     text: Content
+    output: Content | None = None
+    """The answer as JSON, where the agent's file has a schema for it; it fits."""
     reason: str = ""
     artifacts: tuple[ArtifactRef, ...] = ()
     turns: int = 0

@@ -143,6 +143,10 @@ class RunState(Frozen):
     said: Content | None = None
     """The last reply's text, as long as it may be the answer."""
     stop_reason: StopReason | None = None
+    output: Content | None = Field(default=None, exclude_if=lambda value: value is None)
+    """The same as JSON, where the agent has a schema for it."""
+    misfit: str = Field(default="", exclude_if=lambda value: not value)
+    """Why the last reply is no answer that fits it."""
     mistakes: int = 0
     """Mistakes of the model in a row: empty replies, unknown tools, malformed arguments."""
     allowed: tuple[str, ...] = ()

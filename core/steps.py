@@ -24,6 +24,7 @@ COMPACTIONS = 3
 
 AGAIN = "resume lets it try again"
 GO_ON = "Your reply was cut at the output limit. Go on exactly where it ended, and repeat nothing of it."
+AS_JSON = "Answer again: only the JSON, as your instructions say."
 MISTAKES = 6
 """Mistakes of the model in a row, after which the run pauses."""
 
@@ -101,7 +102,8 @@ def next_step(spec: RunSpec, state: RunState, now: datetime) -> Step:
     if looping := circle(state.seen, spec.limits):
         return _stop(spec, state, now, "loop", f"the model goes round in circles: {looping}", AGAIN)
     if state.mistakes >= MISTAKES:
-        return _stop(spec, state, now, "mistakes", f"{state.mistakes} unusable replies in a row", AGAIN)
+        last = f"; of the last answer: {state.misfit}" if state.misfit else ""
+        return _stop(spec, state, now, "mistakes", f"{state.mistakes} unusable replies in a row{last}", AGAIN)
     reached = limit_reached(spec, state)
     if reached:
         return _stop(spec, state, now, "limit", reached, "resume grants the same again")
@@ -232,6 +234,8 @@ def _answered(spec: RunSpec, state: RunState, now: datetime) -> Step:
         return _tell(state, now, "Your reply ended for an unknown reason and may be incomplete. Answer again.")
     if not text:
         return _tell(state, now, "Your reply was empty. Answer the task, or call a tool.")
+    if state.misfit:
+        return _tell(state, now, f"Your answer does not fit: {state.misfit}. {AS_JSON}")
     return Finish(outcome="completed")
 
 

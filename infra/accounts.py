@@ -26,12 +26,18 @@ ADDRESSES: Final[Mapping[str, str]] = {
 }
 
 
+CACHE_WHEN_TOLD: Final = frozenset({"anthropic", "bedrock"})
+"""The others cache prompts by themselves, or not at all."""
+
+
 class Access(Frozen):
     """How to reach one provider; equal accesses share a client. Without a `base_url`, the provider's own address."""
 
     provider: str
     api_key: SecretStr | None = None
     base_url: str | None = None
+    prompt_cache: bool = False
+    """Whether the provider is told to cache prompts."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -68,6 +74,7 @@ class Accounts(Frozen):
     google_api_key: SecretStr | None = None
     google_base_url: str | None = None
     bedrock_base_url: str | None = None
+    prompt_cache: bool = True
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Accounts":
@@ -81,6 +88,7 @@ class Accounts(Frozen):
             provider=provider,
             api_key=getattr(self, f"{account}_api_key", None),
             base_url=getattr(self, f"{account}_base_url"),
+            prompt_cache=self.prompt_cache and provider in CACHE_WHEN_TOLD,
         )
 
     def has(self, account: str) -> bool:

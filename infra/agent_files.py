@@ -18,6 +18,7 @@ from core.frozen import Frozen
 from core.wording import fault
 from infra.front_matter import FrontMatter, read_front_matter
 from infra.model_names import check_model
+from infra.schema_files import read_schema
 
 FILE_BYTES = 256 * 1024
 """Longest agent file: instructions of more than this fit no prompt."""
@@ -94,8 +95,14 @@ def read_agent(path: Path) -> AgentFile:
         InputError: it can't be read, or what stands in it is no agent.
     """
     matter = read_front_matter(_text(path), str(path))
+    fields = matter.fields
+    if fields.get("output") is not None:
+        try:
+            fields = {**fields, "output": read_schema(fields["output"], path.parent)}
+        except InputError as error:
+            raise InputError(f"{path}:{matter.line_of(('output',))}: output: {error}") from None
     try:
-        header = AgentHeader.model_validate(matter.fields)
+        header = AgentHeader.model_validate(fields)
     except ValidationError as error:
         problems = [_explain(problem, matter, path) for problem in error.errors(include_url=False)]
         raise InputError("\n".join(problems)) from None

@@ -4,6 +4,7 @@
 request, so that any worker can answer it; what is kept here are open connections only.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,6 +69,7 @@ class Models(ChatModel):
         self._accounts = accounts or Accounts()
         self._limits = limits or StreamLimits()
         self._connections: dict[Access, Connection] = {}
+        self._opening = asyncio.Lock()
         self._offline = OfflineModel()
         self._scripted = ScriptedModel(script_folder, attempt)
 
@@ -79,7 +81,7 @@ class Models(ChatModel):
         if prefix == "script" and name:
             return await self._scripted.reply(request, on_text)
         if prefix in PROVIDERS and name:
-            return await request_reply(self._connection(prefix), name, request, on_text, self._limits)
+            return await request_reply(await self._connection(prefix), name, request, on_text, self._limits)
         known = ", ".join([OFFLINE_MODEL, "script:FILE", *(f"{provider}:NAME" for provider in PROVIDERS)])
         raise ModelRefused(
             f"Unknown model {request.model!r}; known: {known}. A run keeps its model: go on with another one by "
@@ -92,11 +94,13 @@ class Models(ChatModel):
             _, connection = self._connections.popitem()
             await connection.close()
 
-    def _connection(self, provider: str) -> Connection:
+    async def _connection(self, provider: str) -> Connection:
         access = self._accounts.access(provider)
-        if access not in self._connections:
-            self._connections[access] = connect(access, self._limits)
-        return self._connections[access]
+        async with self._opening:
+            if access not in self._connections:
+                # Loading a provider's package takes seconds, in which the event loop has heartbeats to send.
+                self._connections[access] = await asyncio.to_thread(connect, access, self._limits)
+            return self._connections[access]
 
 
 async def request_reply(
@@ -131,6 +135,8 @@ async def _ask(
     """Stream the answer, or read it at once when the server gives it so."""
     messages, parameters = to_provider(request), to_parameters(request)
     settings = ModelSettings(max_tokens=request.max_output_tokens)
+    if connection.access.prompt_cache:
+        settings["cache"] = True
     try:
         async with model_request_stream(
             model, messages, model_settings=settings, model_request_parameters=parameters

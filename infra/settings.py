@@ -101,6 +101,8 @@ class Settings(BaseSettings):
     # How long an answer may let one wait: for its first chunk, since the model reads a long prompt first; between two.
     model_first_chunk_timeout: Seconds = timedelta(seconds=300)
     model_chunk_timeout: Seconds = timedelta(seconds=180)
+    # Whether providers that cache a prompt only when they are told to (Anthropic, Bedrock) are told to.
+    prompt_cache: bool = True
 
     # What tools read by `context.secret(...)`: PERDURE_SECRET_NAME by its name in upper case, and a folder of files.
     named_secrets: Mapping[str, SecretStr] = Field(

@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from temporalio import workflow
 from temporalio.common import RawValue
@@ -13,7 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
     from core.acts import ACT_NAMES
-    from core.below import heard, told, waits
+    from core.below import gone, heard, told, waits
     from core.content import one_line
     from core.entries import Entry, Forwarded, Refused
     from core.pending import WaitingRun
@@ -50,24 +49,28 @@ def hear(held: HeldState, inbox: Inbox[Entry], name: str, sent: Sequence[RawValu
 class Below:
     """Signals to the run above and to those below. `held` is the run's own state."""
 
-    def __init__(self, held: HeldState) -> None:
+    def __init__(self, held: HeldState, *, anew: bool) -> None:
+        """`anew`: an earlier Temporal run may have told of something that waits no more."""
         self._held = held
+        self._anew = anew
         self._told: WaitingRun | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._telling: asyncio.Task[None] | None = None
+        self._passing: set[asyncio.Task[None]] = set()
+
+    def __bool__(self) -> bool:
+        """Say whether an act is on its way to a run below."""
+        return bool(self._passing)
 
     def pass_on(self, entry: Forwarded) -> None:
         """Send an act to the run below that it is for; when that has ended, the journal says so."""
-        self._begin(self._pass_on(entry))
+        task = asyncio.create_task(self._pass_on(entry))
+        self._passing.add(task)
+        task.add_done_callback(self._passing.discard)
 
     def tell(self, spec: RunSpec) -> None:
         """Tell the run above what waits here, at each change, until this one has ended or that one is not there."""
-        if spec.above is not None and not self._tasks:
-            self._begin(self._tell(spec, spec.above.workflow_id))
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if spec.above is not None and self._telling is None:
+            self._telling = asyncio.create_task(self._tell(spec, spec.above.workflow_id))
 
     async def _tell(self, spec: RunSpec, above: str) -> None:
         while self._told is None or not self._told.ended:
@@ -81,11 +84,12 @@ class Below:
 
     def _is_news(self, spec: RunSpec) -> bool:
         now = told(spec, self._held.state)
-        return now != self._told and (self._told is not None or waits(now))
+        return now != self._told and (self._told is not None or self._anew or waits(now))
 
     async def _pass_on(self, entry: Forwarded) -> None:
         try:
             await workflow.get_external_workflow_handle(entry.to).signal(entry.act, json.loads(entry.said.text or "{}"))
         except FailureError as error:
             why = f"{entry.to} can not be reached: {one_line(str(error), 200)}"
+            self._held.become(gone(self._held.state, entry.to))
             self._held.apply(Refused(at=workflow.now(), turn=self._held.state.turn, act=entry.act, why=why))

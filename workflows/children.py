@@ -5,6 +5,7 @@ from temporalio.exceptions import ChildWorkflowError, WorkflowAlreadyStartedErro
 from temporalio.workflow import ChildWorkflowCancellationType, ParentClosePolicy
 
 with workflow.unsafe.imports_passed_through():
+    from core.below import gone
     from core.budgets import no_child, share
     from core.content import Content, inline, one_line
     from core.entries import Delegated, RunRef, ToolFinished
@@ -45,7 +46,7 @@ async def run_child(held: HeldState, spec: RunSpec, call: Call, runs: int) -> To
         )
     )
     try:
-        result = await _run(to, start, task)
+        result = await _run(held, to, start, task)
     except WorkflowAlreadyStartedError:
         return _failed(held, call, f"Not run: another run has the id {to}; end it, then call again.")
     except ChildWorkflowError as error:
@@ -55,8 +56,15 @@ async def run_child(held: HeldState, spec: RunSpec, call: Call, runs: int) -> To
     return _finished(held, call, start, result, RunRef(scope=result.scope, workflow_id=to, run_id=""))
 
 
-async def _run(to: str, start: AgentInput, task: str) -> RunResult:
+async def _run(held: HeldState, to: str, start: AgentInput, task: str) -> RunResult:
     """Run it to its end; a cancel of this run waits until that one has closed its journal, too."""
+    try:
+        return await _to_its_end(to, start, task)
+    finally:
+        held.become(gone(held.state, to))
+
+
+async def _to_its_end(to: str, start: AgentInput, task: str) -> RunResult:
     result: RunResult = await workflow.execute_child_workflow(
         "Agent",
         start,

@@ -68,7 +68,7 @@ class Run(HeldState):
         self._generation = before.generation if before else 1
         self._calls = Calls(self)
         self.inbox: Inbox[Entry] = Inbox(self)
-        self._below = Below(self)
+        self._below = Below(self, anew=before is not None)
 
     async def open(self, start: AgentInput | Continued | ApplicationError | BlobCorrupt) -> RunSpec:
         """Open the run; a store that refuses only pauses it.
@@ -138,7 +138,11 @@ class Run(HeldState):
         info = workflow.info()
         long = info.is_continue_as_new_suggested() or info.get_current_history_length() >= spec.events_per_generation
         many = self.signals >= SIGNALS_PER_GENERATION or self.updates >= UPDATES_PER_GENERATION
-        return (long or many) and not self._calls and not self.inbox and carried_bytes(self.state) <= CARRIED_BYTES
+        return (
+            (long or many)
+            and not (self._calls or self.inbox or self._below)
+            and carried_bytes(self.state) <= CARRIED_BYTES
+        )
 
     def accepted(self) -> None:
         """Take note that an update was accepted, and in which task."""
@@ -157,7 +161,7 @@ class Run(HeldState):
         if self._accepted_at == workflow.info().get_current_history_length():
             # An update that is answered in the same task as the change might be applied once more after it.
             await workflow.sleep(ANSWERING, summary="answers before it goes on in a new Temporal run")
-        if self.inbox:  # these signals were sent to this Temporal run: they are read first
+        if self.inbox or self._below:  # what was sent to this Temporal run is read, and passed on, first
             self.leaving = False
             return
         workflow.continue_as_new(Continued(spec=spec, state=self.state, generation=self._generation + 1))

@@ -9,6 +9,7 @@ from temporalio.client import WorkflowHandle
 
 from core.agents import Limits
 from core.runs import RunResult
+from infra.runs import Runs
 from infra.s3 import S3BlobStore
 from infra.settings import Settings
 from infra.stack import LocalStack
@@ -48,6 +49,31 @@ async def test_a_read_goes_on_after_kill_9_of_its_worker(stack: LocalStack, runn
         there.touch()
         result = await running.result(handle)
     assert (result.outcome, result.turns, lines(notes)) == ("completed", 3, 1)
+
+
+async def test_a_reply_that_streams_when_its_worker_is_killed_enters_the_journal_once(
+    stack: LocalStack, running: Running, tmp_path: Path
+) -> None:
+    """Another worker asks again: half a reply is nowhere, and no try of the provider's is used up."""
+    story = "Once upon a time\n" * 40
+    model = script(tmp_path, {"text": story, "delay_seconds": 60})
+    queue, runs = running.settings.task_queue, Runs(running.client)
+    handle = await running.start(model=model)
+
+    async def writes() -> bool:
+        return "Once upon a time" in (await runs.info(handle.id)).saying
+
+    async with worker_process(stack, queue, tmp_path) as first:
+        await wait_until(writes, PATIENCE, "the model writes")
+        first.send_signal(signal.SIGKILL)
+        await first.wait()
+    script(tmp_path, {"text": story})
+    async with worker_process(stack, queue, tmp_path):
+        result = await running.result(handle)
+    assert (result.outcome, result.text.text) == ("completed", story)
+    assert result.head is not None
+    entries = await running.storage().journal(result.scope).entries(result.head)
+    assert [entry.kind for entry in entries] == ["started", "replied", "closed"]
 
 
 async def test_a_write_that_was_killed_is_not_started_again(

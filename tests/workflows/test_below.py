@@ -107,6 +107,7 @@ async def test_what_waits_nowhere_below_is_refused(running: Running, model: Fake
     await handle.signal("approve", {"id": "t1c1"})
     result = await running.result(handle)
     told = [entry.why for entry in await entries_of(running, result) if isinstance(entry, Refused)]
+    assert (await running.state(handle)).below == ()
     assert [sum(word in why for why in told) for word in ("not what a run below tells", "can not be reached")] == [2, 1]
 
 
@@ -145,6 +146,7 @@ async def test_what_waits_below_is_known_also_in_new_temporal_runs(running: Runn
     await handle.signal("approve", {"id": f"{child}/t1c1", "by": "ana"})
     result = await running.client.get_workflow_handle(child, result_type=RunResult).result()
     assert result.calls == {"echo": 1}
+    await running.until(handle, lambda state: len(state.pending) == 1, "what is decided waits no more")
     await handle.signal("approve", {"id": "t1c1"})
     first = running.client.get_workflow_handle(root, result_type=RunResult)
     assert (await first.result()).calls == {"echo": 1}

@@ -13,6 +13,7 @@ from infra.settings import Settings
 from tests.running import worker_for
 from tests.wire.dialects import DIALECTS, models_on
 from tests.wire.said import Called, Said
+from tests.wire.talk import ask
 
 SHOUTS = Said(("I echo Köln 🌧.",), (Called("call_1", "echo", '{"text": "Köln"}'),), "tool", thinks=True)
 DONE = Said(("It rains.",))
@@ -51,9 +52,10 @@ async def test_a_run_has_the_same_journal_whatever_provider_answers(
     journals = {}
     for name, dialect in DIALECTS.items():
         async with (
-            models_on([dialect.says(SHOUTS), dialect.says(DONE)]) as (models, _),
+            models_on([dialect.says(DONE), dialect.says(SHOUTS), dialect.says(DONE)]) as (models, _),
             worker_for(client, tested, blobs, models) as running,
         ):
+            await models.reply(ask(dialect.model))  # what a client does once, it has done
             result = await running.result(await running.start(tools=["echo"], model=dialect.model))
             assert (result.outcome, result.text.text) == ("completed", "It rains."), name
             assert result.head is not None
@@ -73,10 +75,13 @@ async def test_a_journal_is_continued_by_every_other_provider(
         for number, dialect in enumerate(turns)
     ]
     answers = [dialect.says(one) for dialect, one in zip(turns, said, strict=True)]
+    once = [dialect.says(DONE) for dialect in turns]
     async with (
-        models_on([*answers, turns[0].says(DONE)]) as (models, wire),
+        models_on([*once, *answers, turns[0].says(DONE)]) as (models, wire),
         worker_for(client, tested, blobs, Relay(models)) as running,
     ):
+        for dialect in turns:
+            await models.reply(ask(dialect.model))
         result = await running.result(await running.start(tools=["echo"], model="anthropic:claude-haiku-4-5"))
     assert (result.outcome, result.text.text, result.turns) == ("completed", "It rains.", 6)
     last = str(wire.received[-1].body)

@@ -1,6 +1,7 @@
 """Replies that are odd, cut, empty or too much: told to the model, bounded, and nothing of them is lost."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -105,3 +106,23 @@ async def test_five_hundred_calls_in_one_reply_are_bounded(running: Running, mod
     assert (result.outcome, result.calls) == ("completed", {"echo": 50})
     assert cost_of(await handle.fetch_history()).size_bytes < 1024 * 1024
     assert not [entry for entry in await journal_of(running, result) if isinstance(entry, Paused)]
+
+
+async def test_each_prompt_begins_with_the_one_before(running: Running, model: FakeModel) -> None:
+    """Whatever is said, called, told and answered: a provider's cache takes all but what is new."""
+    long = json.dumps({"count": 50_000})
+    model.replies = [
+        calls(("letters", long), ("echo", ECHO), text="I look. " * 1000),
+        says(""),
+        calls(("fly", "{}")),
+        calls(("echo", json.dumps({"text": "x" * 9000}))),
+        says("Once upon", "length"),
+        says(" a time."),
+    ]
+    result = await running.result(await running.start(tools=["letters", "echo"]))
+    assert result.outcome == "completed"
+    assert len(model.requests) == 6
+    for before, after in pairwise(model.requests):
+        texts = [[message.model_dump_json() for message in each.messages] for each in (before, after)]
+        assert texts[1][: len(texts[0])] == texts[0]
+        assert (before.instructions, before.tools) == (after.instructions, after.tools)
