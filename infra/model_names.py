@@ -1,4 +1,4 @@
-"""Names of models as people write them, checked before a run is started: its model is pinned, and can't be mended.
+"""Names of models as people write them, checked before a run is started or goes on with one.
 
 Whether a provider knows the name, and has a key, is known to the workers only. No provider's package is imported here.
 """

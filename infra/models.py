@@ -84,8 +84,8 @@ class Models(ChatModel):
             return await request_reply(await self._connection(prefix), name, request, on_text, self._limits)
         known = ", ".join([OFFLINE_MODEL, "script:FILE", *(f"{provider}:NAME" for provider in PROVIDERS)])
         raise ModelRefused(
-            f"Unknown model {request.model!r}; known: {known}. A run keeps its model: go on with another one by "
-            "python starter.py fork RUN --at-turn N --model OTHER."
+            f"Unknown model {request.model!r}; known: {known}. Go on with another one: "
+            "python starter.py resume RUN --model OTHER."
         )
 
     async def close(self) -> None:
