@@ -53,13 +53,15 @@ def start(
     *,
     inputs: InputOption = None,
     run: NewIdOption = None,
-    model: Annotated[str | None, typer.Option(help="The model of all its agents.")] = None,
+    model: Annotated[
+        list[str] | None, typer.Option(metavar="[STEP=]MODEL", help="The model of all its agents, or of one step's.")
+    ] = None,
     follow: FollowOption = False,
     as_json: JsonOption = False,
 ) -> int:
     """Start a run of a pipeline: as its file is now; later changes of it change no run."""
     display = Display(as_json=as_json)
-    return finish(display, pipelines.start(display, file, inputs or (), run=run, model=model, watch_it=follow))
+    return finish(display, pipelines.start(display, file, inputs or (), run=run, models=model or (), watch_it=follow))
 
 
 @pipeline.command()

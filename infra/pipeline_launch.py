@@ -18,10 +18,10 @@ from core.artifacts import Artifacts
 from core.content import cut, inline, one_line, readable_bytes
 from core.errors import InputError
 from core.frozen import Frozen
-from core.pipelines.file import PipelineFile
+from core.pipelines.file import AgentStep, Group, PipelineFile
 from core.pipelines.graph import tree
 from core.pipelines.inputs import inputs_of
-from core.pipelines.plan import Plan, step_of
+from core.pipelines.plan import AnyStep, Plan, step_of
 from core.pipelines.runs import ContinuedPipeline, PipelineInput, Reuse
 from core.runs import START_BYTES
 from infra.launch import DETAILS_BYTES, SUMMARY_BYTES, Launched, made_up_id, pinned, user_name
@@ -49,14 +49,14 @@ class PipelineOrder(Frozen):
 
 
 def make_pipeline_order(
-    path: Path, given: Sequence[str], *, run: str | None, model: str | None, agents_dir: Path
+    path: Path, given: Sequence[str], *, run: str | None, models: Sequence[str], agents_dir: Path
 ) -> PipelineOrder:
     """Check what a person wants run.
 
     Raises:
         InputError: the file, an agent or an input is wrong.
     """
-    pipeline = read_pipeline(path)
+    pipeline, model = _with_models(read_pipeline(path), models)
     inputs, files = _read_inputs(pipeline, given)
     stand_ins = {name: [FILE] if pipeline.inputs[name].type == "list" else FILE for name in files}
     inputs_of(pipeline, {**inputs, **stand_ins})
@@ -66,8 +66,33 @@ def make_pipeline_order(
         agents=agents_of(pipeline, path, agents_dir),
         inputs=inputs,
         files=files,
-        model=None if model is None else check_model(model),
+        model=model,
     )
+
+
+def _with_models(pipeline: PipelineFile, models: Sequence[str]) -> tuple[PipelineFile, str | None]:
+    """Return the pipeline with the models of its steps (`STEP=MODEL`), and the one for all others (`MODEL`)."""
+    for_all: str | None = None
+    of_steps: dict[str, str] = {}
+    agents = [name for name, place in Plan(pipeline).places.items() if isinstance(place.step, AgentStep)]
+    for text in models:
+        name, equals, model = text.partition("=")
+        if equals and name not in agents:
+            raise InputError(
+                f"--model {text!r}: {name!r} is no step of an agent; there are: {', '.join(agents) or 'none'}"
+            )
+        if equals:
+            of_steps[name] = check_model(model)
+        else:
+            for_all = check_model(text)
+    steps = tuple(_with_model(step, of_steps) for step in pipeline.steps)
+    return pipeline.model_copy(update={"steps": steps}), for_all
+
+
+def _with_model(step: AnyStep, models: Mapping[str, str]) -> AnyStep:
+    if isinstance(step, Group):
+        return step.model_copy(update={"steps": tuple(_with_model(inner, models) for inner in step.steps)})
+    return step.model_copy(update={"model": models[step.id]}) if step.id in models else step
 
 
 def _read_inputs(pipeline: PipelineFile, given: Sequence[str]) -> tuple[dict[str, Any], dict[str, tuple[Path, ...]]]:

@@ -43,11 +43,11 @@ async def show_file(display: Display, file: str, *, as_mermaid: bool) -> int:
 
 
 async def start(
-    display: Display, file: str, inputs: Sequence[str], *, run: str | None, model: str | None, watch_it: bool
+    display: Display, file: str, inputs: Sequence[str], *, run: str | None, models: Sequence[str], watch_it: bool
 ) -> int:
     """Start a run of a pipeline, or attach to the one of this id."""
     settings = client_settings()
-    order = make_pipeline_order(find_pipeline(file), inputs, run=run, model=model, agents_dir=settings.agents_dir)
+    order = make_pipeline_order(find_pipeline(file), inputs, run=run, models=models, agents_dir=settings.agents_dir)
     runs = PipelineRuns(await connect(settings))
     display.on_interrupt = f"interrupted; {order.id} may have been started all the same"
     launched = await launch_pipeline(runs, settings, order, display.note)

@@ -205,8 +205,8 @@ class PipelineRun:
         workflow.continue_as_new(ContinuedPipeline(spec=spec, state=self.state, generation=self._generation + 1))
 
     async def cancelled(self) -> None:
-        """Stop what is under way, and go on to the end as a cancelled run."""
-        if self.spec is None:
+        """Stop what is under way, and go on to the end as a cancelled run; one that undoes already is not disturbed."""
+        if self.spec is None or self.state.ending is not None:
             return
         await self.work.cancel()
         now = workflow.now()

@@ -113,3 +113,17 @@ async def test_wrong_inputs_and_files_start_nothing(typed: Starter, tmp_path: Pa
     assert (await typed("pipeline", "state", "nobody", "--json")).code == 4
     shown = await typed("pipeline", "show", str(file), "--mermaid")
     assert shown.out.startswith("flowchart TD\n")
+
+
+async def test_the_report_that_ships_can_be_tried_with_scripts(typed: Starter, tmp_path: Path) -> None:
+    """As its page says; each step has its own."""
+    models = [f"--model={step}=script:{Path('pipelines/report').resolve()}/{step}.yaml" for step in ("plan", "look")]
+    models += [
+        f"--model={step}=script:{Path('pipelines/report').resolve()}/{step}.yaml" for step in ("analyze", "write")
+    ]
+    agents = typed.having(PERDURE_AGENTS_DIR=str(Path("agents").resolve()))
+    refused = await agents.having()("pipeline", "start", "report", "-i", "topic=Bees", "--model", "publish=x", "--json")
+    assert "'publish' is no step of an agent; there are: plan, look, analyze, write" in refused.error()["message"]
+    started = await agents("pipeline", "start", "report", "-i", "topic=Bees", *models, "--id", f"cli-{tmp_path.name}")
+    assert (started.code, started.err.count("Traceback")) == (0, 0)
+    await agents("pipeline", "cancel", f"cli-{tmp_path.name}")

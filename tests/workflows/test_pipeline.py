@@ -332,3 +332,19 @@ async def test_many_signals_at_once_are_all_taken(running: Running, tmp_path: Pa
     assert (await result(handle)).outcome == "completed"
     record = await entries(running, await state(handle))
     assert sum(entry.kind == "refused" for entry in record) == 300
+
+
+async def test_a_cancel_does_not_disturb_an_undo(running: Running, tmp_path: Path) -> None:
+    """What is taken back is taken back once, to its end."""
+    book, there, starts = tmp_path / "book", tmp_path / "there", tmp_path / "starts"
+    (tmp_path / "b.fails").touch()
+    undo = {"tool": "wait_for_file", "arguments": {"path": str(there), "starts": str(starts)}}
+    pipeline = pipeline_of(put("a", book, undo=undo), put("b", book), on_failure="compensate")
+    handle = await start(running, pipeline)
+    await wait_until(lambda: len(lines(starts)) == 1, description="the undo has begun")
+    await handle.cancel()
+    there.touch()
+    with pytest.raises(WorkflowFailureError):
+        await result(handle)
+    assert statuses(await state(handle)) == {"a": "undone", "b": "failed"}
+    assert len(lines(starts)) == 1
