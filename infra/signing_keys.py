@@ -72,7 +72,8 @@ class Signer:
         if state.run is None or not calls or act.tool:
             return act
         if not act.id:
-            raise InputError(f"several calls may be meant: name one of {', '.join(call.id for call in calls)}")
+            which = "may be revoked" if name == "revoke" else "wait"
+            raise InputError(f"several calls {which}: name one of {', '.join(call.id for call in calls)}")
         call = next((call for call in calls if call.id == act.id), None)
         if call is None or call.asked_at is None:
             return act
